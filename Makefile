@@ -1,0 +1,53 @@
+# Everything from a bare machine with Python 3.11 or newer: `make demo`, `make test`, `make check`.
+# The environment lives in .venv and is renewed when pyproject.toml changes.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO_ARGS ?=
+TEST_ARGS ?=
+
+# The first interpreter that is new enough and can make virtual environments; PYTHON=... overrules.
+CANDIDATES := python3.11 python3.12 python3.13 python3.14 python3 python
+SUITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITS)' 2>/dev/null && command -v $(p))))
+
+help:
+	@echo "make demo    watch Duly work, on a file of its own   (DEMO_ARGS='--seconds 15 --plain')"
+	@echo "make test    run the tests in parallel, random order (TEST_ARGS='-k name')"
+	@echo "make check   lint, format, types, layers"
+	@echo "make format  rewrite the sources in the project's format"
+	@echo "make clean   remove the environment and the caches"
+
+setup: $(READY)
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with the venv module was not found; say PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(READY): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/duly demo $(DEMO_ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest -n auto $(TEST_ARGS)
+
+check: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage*

@@ -1,0 +1,1 @@
+"""For tests of code that uses Duly."""
