@@ -1,0 +1,46 @@
+"""Operations are descriptions; a driver performs them.
+
+A store operation is a generator that yields statements and receives rows, so the same text serves
+sync and async callers, the engine's own connection and the caller's open transaction. Nothing but
+a driver touches a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+Row = tuple[Any, ...]
+
+
+class Statement(NamedTuple):
+    """One statement for the store: its text (SQL, or a script's name) and its parameters."""
+
+    text: str
+    parameters: Any = ()
+
+
+Steps = Generator[Statement, Sequence[Row], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[T]):
+    """A named piece of work for one transaction. `steps` makes it anew, so a driver may try again."""
+
+    name: str
+    steps: Callable[[], Steps[T]]
+    writes: bool = True
+
+
+def together(name: str, first: Operation[Any], second: Operation[Any]) -> Operation[tuple[Any, Any]]:
+    """Two operations in one transaction, the second seeing what the first wrote."""
+
+    def steps() -> Steps[tuple[Any, Any]]:
+        one = yield from first.steps()
+        two = yield from second.steps()
+        return one, two
+
+    return Operation(name, steps, writes=first.writes or second.writes)

@@ -1,0 +1,100 @@
+"""amend: an operator's order over a selection, and prune."""
+
+from __future__ import annotations
+
+from duly.job import FINISHED, LIVE, State, Wish
+from duly.lifecycle import move
+from duly.stores.contract import Amended, Amendment, Cancel, Delete, Postpone, Revive, Selection
+from duly.stores.memory.find import matching
+from duly.stores.memory.world import Row, World
+
+
+def amend(world: World, selection: Selection, amendment: Amendment, *, by: str, limit: int) -> list[Amended]:
+    rows = matching(world, selection)[:limit]
+    return [_amend_one(world, row, amendment, by) for row in rows]
+
+
+def _amend_one(world: World, row: Row, amendment: Amendment, by: str) -> Amended:
+    match amendment:
+        case Cancel():
+            return _cancel(world, row, by)
+        case Delete():
+            return _delete(world, row, by)
+        case Revive():
+            return _revive(world, row, by)
+        case Postpone():
+            return _postpone(world, row, amendment, by)
+
+
+def _cancel(world: World, row: Row, by: str) -> Amended:
+    if row.state in FINISHED:
+        return Amended(row.id, took_effect=False, reason=f"already {row.state}")
+    world.note(row, "cancel", by)
+    if row.state is State.RUNNING:
+        row.wish = Wish.CANCEL
+        return Amended(row.id, took_effect=True, reason="asked to stop")
+    world.finish(row, "cancel", "cancelled")
+    return Amended(row.id, took_effect=True, reason="cancelled")
+
+
+def _delete(world: World, row: Row, by: str) -> Amended:
+    if row.state is State.RUNNING:
+        world.note(row, "delete", by)
+        row.wish = Wish.DELETE
+        return Amended(row.id, took_effect=True, reason="asked to stop, then deleted")
+    del world.rows[row.id]
+    world.promote(row.serial)
+    return Amended(row.id, took_effect=True, reason="deleted")
+
+
+def _revive(world: World, row: Row, by: str) -> Amended:
+    if row.state in LIVE:
+        return Amended(row.id, took_effect=False, reason=f"already {row.state}")
+    newer = [other for other in world.rows.values() if _is_newer_request(other, row)]
+    if newer:
+        return Amended(row.id, took_effect=False, reason=f"a newer request exists: {newer[-1].id}")
+    row.state = move(row.state, "revive")
+    row.generation = world.draw()
+    row.cycle += 1
+    row.attempt = row.crashes = row.deferrals = 0
+    row.first_failure = row.finished_at = row.forget_at = row.superseded_by = row.wish = row.error = None
+    row.result = row.result_until = None
+    row.is_suspect = False
+    row.ready_at = row.due = world.now()
+    row.expires_at = None
+    row.reason, row.worker = "", ""
+    if row.serial is not None:
+        world.markers.pop(row.serial, None)
+    world.note(row, "revive", by)
+    return Amended(row.id, took_effect=True, reason="waiting")
+
+
+def _is_newer_request(other: Row, row: Row) -> bool:
+    same_key = row.key is not None and (other.task, other.key) == (row.task, row.key)
+    return same_key and other.generation > row.generation
+
+
+def _postpone(world: World, row: Row, amendment: Postpone, by: str) -> Amended:
+    if row.state in FINISHED:
+        return Amended(row.id, took_effect=False, reason=f"already {row.state}")
+    if row.state is State.RUNNING:
+        row.wish = row.wish or Wish.HURRY
+        return Amended(row.id, took_effect=True, reason="running: goes on at once")
+    row.ready_at = amendment.at or world.now()
+    world.note(row, "postpone", by)
+    return Amended(row.id, took_effect=True, reason=f"ready at {row.ready_at.isoformat()}")
+
+
+def prune(world: World, limit: int) -> int:
+    """Delete what finished long ago, oldest first; markers stay."""
+    now = world.now()
+    for row in world.rows.values():
+        if row.result_until is not None and row.result_until <= now:
+            row.result = row.result_until = None
+    old = [row for row in world.rows.values() if row.forget_at is not None and row.forget_at <= now]
+    old.sort(key=lambda row: row.forget_at or now)
+    for row in old[:limit]:
+        del world.rows[row.id]
+    for serial in [serial for serial, window in world.windows.items() if window.until <= now]:
+        del world.windows[serial]
+    return len(old[:limit])

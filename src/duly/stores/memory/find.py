@@ -1,0 +1,94 @@
+"""find, count, census, explain: reading, never changing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+
+from duly.job import Job, State
+from duly.stores.contract import Census, Page, Scope, Selection, Standing
+from duly.stores.memory.world import Row, World
+
+
+def matching(world: World, selection: Selection) -> list[Row]:
+    """Newest request first."""
+    rows = [row for row in world.rows.values() if _matches(row, selection)]
+    return sorted(rows, key=lambda row: -row.generation)
+
+
+def _matches(row: Row, selection: Selection) -> bool:
+    return (
+        (not selection.ids or row.id in selection.ids)
+        and (not selection.tasks or row.task in selection.tasks)
+        and (not selection.states or row.state in selection.states)
+        and (not selection.queues or row.queue in selection.queues)
+        and (selection.key is None or row.key == selection.key)
+        and (selection.error is None or selection.error.lower() in (row.error or "").lower())
+    )
+
+
+def find(world: World, selection: Selection, page: Page) -> list[Job]:
+    rows = matching(world, selection)
+    if page.before is not None:
+        rows = [row for row in rows if row.generation < page.before]
+    return [world.job(row, with_history=page.with_history) for row in rows[: page.limit]]
+
+
+def count(world: World, selection: Selection) -> int:
+    return sum(1 for row in world.rows.values() if _matches(row, selection))
+
+
+def census(world: World) -> Census:
+    jobs: Counter[tuple[str, str, State]] = Counter()
+    oldest: dict[str, datetime] = {}
+    now = world.now()
+    for row in world.rows.values():
+        jobs[row.task, row.queue, row.state] += 1
+        if row.state is State.WAITING and not row.is_parked and row.ready_at <= now:
+            oldest[row.queue] = min(oldest.get(row.queue, row.ready_at), row.ready_at)
+    tallies = world.tallies
+    return Census(dict(jobs), oldest, tallies["suppressed"], tallies["refused"], tallies["superseded"])
+
+
+def explain(world: World, job_id: str) -> Standing | None:
+    """Every condition of the claim for one job, each true or false."""
+    row = world.rows.get(job_id)
+    if row is None:
+        return None
+    now = world.now()
+    is_waiting = row.state is State.WAITING
+    conditions = (
+        ("waiting", is_waiting, f"it is {row.state}{f' ({row.reason})' if row.reason else ''}"),
+        ("due", not is_waiting or row.ready_at <= now, f"ready at {row.ready_at.isoformat()}"),
+        ("first of its key", not row.is_parked, _blocker(world, row)),
+        ("task not held", *_held(world, Scope.TASK, row.task)),
+        ("queue not held", *_held(world, Scope.QUEUE, row.queue)),
+        ("not expired", row.expires_at is None or row.expires_at > now, f"expires at {row.expires_at}"),
+        ("known to a live worker", *_known(world, row)),
+    )
+    return Standing(world.job(row, with_history=True), conditions)
+
+
+def _blocker(world: World, row: Row) -> str:
+    running = world.live(row.serial, State.RUNNING)
+    if not running:
+        return "no other run of its key"
+    return f"run {running[0].id} holds the key on {running[0].worker} until {world.lease_end(running[0]).isoformat()}"
+
+
+def _held(world: World, scope: Scope, name: str) -> tuple[bool, str]:
+    switch = world.switches.get((scope, name))
+    if switch is None or (switch.until is not None and switch.until <= world.now()):
+        return True, f"{scope} {name!r} is open"
+    until = f"until {switch.until.isoformat()}" if switch.until else "until somebody resumes it"
+    return False, f"{scope} {name!r} is held {until}{f': {switch.reason}' if switch.reason else ''}"
+
+
+def _known(world: World, row: Row) -> tuple[bool, str]:
+    live = [presence for worker, presence in world.workers.items() if world.has_lease(worker)]
+    if not live:
+        return False, "no worker is alive: start one with `duly worker`"
+    knowing = [presence.card.name for presence in live if row.task in presence.card.tasks]
+    if not knowing:
+        return False, f"none of {len(live)} live workers knows the task {row.task!r}"
+    return True, f"known to {', '.join(knowing[:3])}"

@@ -1,0 +1,99 @@
+"""put: create, keep, queue or supersede by key, and say which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from duly import clash
+from duly.job import Request, State, Wish
+from duly.stores.contract import Placed
+from duly.stores.memory.world import Row, Window, World
+
+
+def put(world: World, requests: Sequence[Request]) -> list[Placed]:
+    return [put_one(world, request) for request in requests]
+
+
+def put_one(world: World, request: Request) -> Placed:
+    known = world.rows.get(request.id)
+    if known is not None:  # the same request again: its first answer was lost on the way
+        return Placed(known.id, known.generation, clash.Decision.KEPT)
+    now = world.now()
+    placement = clash.place(request, scene_of(world, request), now)
+    due = placement.due or due_of(request, now)
+    _clear_the_way(world, request, placement)
+    generation = _write(world, request, placement, due)
+    if placement.is_suppressed:
+        world.tallies["suppressed"] += 1
+    if placement.opens_window and request.guard and request.lane_of_serial:
+        world.windows[request.lane_of_serial] = Window(now + request.guard.window, placement.id)
+    return Placed(placement.id, generation, placement.decision)
+
+
+def due_of(request: Request, now: datetime) -> datetime:
+    """Absolute, relative to the store's clock, or now."""
+    if request.run_after is not None:
+        return request.run_after
+    return now if request.delay is None else now + request.delay
+
+
+def scene_of(world: World, request: Request) -> clash.Scene:
+    serial = request.lane_of_serial
+    if serial is None:
+        return clash.Scene()
+    window = world.windows.get(serial)
+    return clash.Scene(
+        waiting=[_stander(row) for row in world.live(serial, State.WAITING)],
+        running=[_stander(row) for row in world.live(serial, State.RUNNING)],
+        window=clash.Window(window.until, window.id) if window else None,
+        has_marker=serial in world.markers,
+    )
+
+
+def _stander(row: Row) -> clash.Stander:
+    return clash.Stander(row.id, row.key, row.generation)
+
+
+def _clear_the_way(world: World, request: Request, placement: clash.Placement) -> None:
+    for job_id in placement.supersedes:
+        supersede(world, world.rows[job_id], by=request.id)
+    for job_id in placement.overtakes:
+        world.finish(world.rows[job_id], "overtake", f"overtaken by {request.key}")
+    for job_id in placement.cancels:
+        world.rows[job_id].wish = world.rows[job_id].wish or Wish.CANCEL
+
+
+def supersede(world: World, row: Row, *, by: str) -> None:
+    """A waiting job is cancelled at once; a running one is marked and learns it at its next write."""
+    if row.state is State.RUNNING:
+        row.superseded_by = by
+    else:
+        world.finish(row, "supersede", f"superseded by {by}")
+        world.tallies["superseded"] += 1
+
+
+def _write(world: World, request: Request, placement: clash.Placement, due: datetime) -> int:
+    if placement.creates:
+        if request.lane_of_serial:
+            world.markers.pop(request.lane_of_serial, None)
+        return world.create(request, due=due, is_parked=placement.is_parked).generation
+    if placement.merges_into:
+        row = world.rows[placement.merges_into]
+        _merge(row, request, due)
+        return row.generation
+    standing = world.rows.get(placement.id)
+    return standing.generation if standing else 0
+
+
+def _merge(row: Row, request: Request, due: datetime) -> None:
+    """One job, latest arguments, earliest time, fresh budget."""
+    row.arguments = request.arguments
+    row.context = request.context
+    row.queue, row.priority = request.queue, request.priority
+    row.ready_at = min(row.ready_at, due)
+    row.due = min(row.due, due)
+    row.expires_at = None if request.expires_after is None else row.created_at + request.expires_after
+    row.attempt = row.crashes = row.deferrals = 0
+    row.first_failure = None
+    row.cycle += 1  # other arguments are another effect: the idempotency key must not repeat

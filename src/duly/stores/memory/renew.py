@@ -1,0 +1,45 @@
+"""renew, begin, report: what a worker says about claims it still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from duly.job import Fence, Wish
+from duly.stores.contract import Order, Renewal, WorkerCard
+from duly.stores.memory.claim import fence_holds
+from duly.stores.memory.world import Presence, Row, World
+
+
+def renew(world: World, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Renewal:
+    """Extend the worker's lease; say which claims are lost, superseded or wished to stop."""
+    world.workers[card.id] = Presence(card, world.clock.boot() + lease.total_seconds(), world.now())
+    lost = frozenset(fence for fence in fences if not fence_holds(world.rows.get(fence.id), fence))
+    orders = {fence: _order(world.rows[fence.id]) for fence in fences if fence not in lost}
+    return Renewal(lost, {fence: order for fence, order in orders.items() if order is not None})
+
+
+def _order(row: Row) -> Order | None:
+    if row.wish in (Wish.CANCEL, Wish.DELETE):
+        return Order.CANCEL
+    return Order.SUPERSEDED if row.superseded_by is not None else None
+
+
+def begin(world: World, fences: Sequence[Fence], *, isolated: bool) -> frozenset[Fence]:
+    """Mark bodies as started, durably, before they start. Those not answered must not start."""
+    begun: set[Fence] = set()
+    for fence in fences:
+        row = world.rows.get(fence.id)
+        if row is not None and fence_holds(row, fence) and _order(row) is None:
+            row.has_begun = True
+            row.began_isolated = isolated
+            begun.add(fence)
+    return frozenset(begun)
+
+
+def report(world: World, progress: Mapping[Fence, str]) -> None:
+    """Progress of running jobs; silently dropped where the fence no longer holds."""
+    for fence, text in progress.items():
+        row = world.rows.get(fence.id)
+        if row is not None and fence_holds(row, fence):
+            row.progress = text

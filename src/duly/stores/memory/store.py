@@ -1,0 +1,237 @@
+"""The memory store: the executable specification, and what `memory://` opens in users' tests."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from duly.clock import Clock, SystemClock
+from duly.errors import WrongConnection
+from duly.job import Fence, Job, Request
+from duly.lifecycle import Settled
+from duly.stores.contract import (
+    Amended,
+    Amendment,
+    Ask,
+    Census,
+    Claimed,
+    Grip,
+    Page,
+    Placed,
+    Renewal,
+    Scope,
+    Selection,
+    Settlement,
+    Standing,
+    Switch,
+    Turned,
+    WorkerCard,
+)
+from duly.stores.drive import Operation, Steps
+from duly.stores.memory.amend import amend, prune
+from duly.stores.memory.claim import claim
+from duly.stores.memory.find import census, count, explain, find
+from duly.stores.memory.put import put
+from duly.stores.memory.renew import begin, renew, report
+from duly.stores.memory.settle import settle
+from duly.stores.memory.world import World
+
+T = TypeVar("T")
+
+
+class EventBell:
+    """A doorbell for listeners of the same process."""
+
+    def __init__(self) -> None:
+        self._rung = threading.Event()
+
+    def wait(self, timeout: timedelta) -> bool:
+        has_rung = self._rung.wait(timeout.total_seconds())
+        self._rung.clear()
+        return has_rung
+
+    def wake(self) -> None:
+        self._rung.set()
+
+    def close(self) -> None:
+        self._rung.set()
+
+
+class MemoryStore:
+    """All jobs in this process; gone with it."""
+
+    def __init__(self, url: str = "memory://", *, clock: Clock | None = None) -> None:
+        self.url = url
+        self.world = World(clock or SystemClock())
+        self._lock = threading.RLock()
+        self._bells: weakref.WeakSet[EventBell] = weakref.WeakSet()
+
+    # driving
+
+    def run(self, operation: Operation[T]) -> T:
+        with self._lock:
+            steps = operation.steps()
+            try:
+                next(steps)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+        raise AssertionError(f"{operation.name} asked the memory store for a statement")
+
+    async def arun(self, operation: Operation[T]) -> T:
+        return self.run(operation)
+
+    def run_on(self, connection: Any, operation: Operation[T]) -> T:
+        raise WrongConnection(
+            f"memory:// has no database, so {operation.name} cannot join the transaction of {connection!r}. "
+            "Use sqlite:/// or postgresql:// to enqueue inside a transaction."
+        )
+
+    async def arun_on(self, connection: Any, operation: Operation[T]) -> T:
+        return self.run_on(connection, operation)
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    # jobs
+
+    def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
+        return self._operation("put", lambda: put(self.world, requests))
+
+    def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
+        return self.put(requests)
+
+    def claim(self, ask: Ask) -> Operation[Claimed]:
+        return self._operation("claim", lambda: claim(self.world, ask))
+
+    def begin(self, fences: Sequence[Fence], *, isolated: bool) -> Operation[frozenset[Fence]]:
+        return self._operation("begin", lambda: begin(self.world, fences, isolated=isolated))
+
+    def renew(self, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Operation[Renewal]:
+        return self._operation("renew", lambda: renew(self.world, card, fences, lease))
+
+    def settle(self, worker: str, settlements: Sequence[Settlement]) -> Operation[list[Settled]]:
+        return self._operation("settle", lambda: settle(self.world, worker, settlements))
+
+    def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
+        return self._operation(
+            "turn", lambda: Turned(settle(self.world, ask.worker, settlements), claim(self.world, ask))
+        )
+
+    def amend(
+        self, selection: Selection, amendment: Amendment, *, by: str = "", limit: int = 1000
+    ) -> Operation[list[Amended]]:
+        return self._operation("amend", lambda: amend(self.world, selection, amendment, by=by, limit=limit))
+
+    def prune(self, limit: int) -> Operation[int]:
+        return self._operation("prune", lambda: prune(self.world, limit))
+
+    def find(self, selection: Selection, page: Page) -> Operation[list[Job]]:
+        return self._operation("find", lambda: find(self.world, selection, page))
+
+    def count(self, selection: Selection) -> Operation[int]:
+        return self._operation("count", lambda: count(self.world, selection))
+
+    def census(self) -> Operation[Census]:
+        return self._operation("census", lambda: census(self.world))
+
+    def explain(self, job_id: str) -> Operation[Standing | None]:
+        return self._operation("explain", lambda: explain(self.world, job_id))
+
+    def report(self, progress: Mapping[Fence, str]) -> Operation[None]:
+        return self._operation("report", lambda: report(self.world, progress))
+
+    # workers
+
+    def leave(self, worker: str) -> Operation[None]:
+        def forget() -> None:
+            self.world.workers.pop(worker, None)
+
+        return self._operation("leave", forget)
+
+    def workers(self) -> Operation[list[tuple[WorkerCard, datetime]]]:
+        return self._operation(
+            "workers", lambda: [(presence.card, presence.seen_at) for presence in self.world.workers.values()]
+        )
+
+    # switches
+
+    def hold(self, switch: Switch) -> Operation[None]:
+        def write() -> None:
+            self.world.switches[switch.scope, switch.name] = switch
+
+        return self._operation("hold", write)
+
+    def free(self, scope: Scope, name: str) -> Operation[bool]:
+        return self._operation("free", lambda: self.world.switches.pop((scope, name), None) is not None)
+
+    def switches(self) -> Operation[list[Switch]]:
+        def read() -> list[Switch]:
+            now = self.world.now()
+            return [switch for switch in self.world.switches.values() if switch.until is None or switch.until > now]
+
+        return self._operation("switches", read)
+
+    # locks
+
+    def grip(self, name: str, owner: str, ttl: timedelta) -> Operation[Grip | None]:
+        return self._operation("grip", lambda: self.world.grip(name, owner, ttl))
+
+    def keep_grip(self, grip: Grip, ttl: timedelta) -> Operation[bool]:
+        def keep() -> bool:
+            held = self.world.locks.get(grip.name)
+            if held is None or held.token != grip.token:
+                return False
+            held.until = self.world.clock.boot() + ttl.total_seconds()
+            return True
+
+        return self._operation("keep_grip", keep)
+
+    def let_go(self, grip: Grip) -> Operation[bool]:
+        def release() -> bool:
+            held = self.world.locks.get(grip.name)
+            if held is None or held.token != grip.token:
+                return False
+            del self.world.locks[grip.name]
+            return True
+
+        return self._operation("let_go", release)
+
+    # records
+
+    def record(self, kind: str, name: str, text: str | None) -> Operation[None]:
+        def write() -> None:
+            if text is None:
+                self.world.records.pop((kind, name), None)
+            else:
+                self.world.records[kind, name] = text
+
+        return self._operation("record", write)
+
+    def records(self, kind: str) -> Operation[dict[str, str]]:
+        return self._operation(
+            "records", lambda: {name: text for (of, name), text in self.world.records.items() if of == kind}
+        )
+
+    # the doorbell
+
+    def ring(self) -> None:
+        for bell in list(self._bells):
+            bell.wake()
+
+    def doorbell(self) -> EventBell:
+        bell = EventBell()
+        self._bells.add(bell)
+        return bell
+
+    def _operation(self, name: str, act: Callable[[], T]) -> Operation[T]:
+        def steps() -> Steps[T]:
+            return act()
+            yield  # pragma: no cover - makes this a generator like every other operation
+
+        return Operation(name, steps)
