@@ -116,8 +116,14 @@ def _add(request: Request, scene: Scene) -> Placement:
         waiting = same_key[-1].id  # after a recovery two may wait: the newer one holds the newer wish
         return Placement(Decision.KEPT, waiting, merges_into=waiting, opens_window=opens_window)
     if not scene.running:
+        follows = request.overlap is Overlap.QUEUE_ALL and request.per_key == 1 and bool(scene.waiting)
         return Placement(
-            Decision.CREATED, request.id, creates=True, overtakes=_overtaken(request, scene), opens_window=opens_window
+            Decision.QUEUED if follows else Decision.CREATED,
+            request.id,
+            creates=True,
+            is_parked=follows,
+            overtakes=_overtaken(request, scene),
+            opens_window=opens_window,
         )
     return _beside_a_run(request, scene, opens_window=opens_window)
 
@@ -161,7 +167,7 @@ def _beside_a_run(request: Request, scene: Scene, *, opens_window: bool) -> Plac
 
 def _overtaken(request: Request, scene: Scene) -> tuple[str, ...]:
     """Waiting jobs of the serial but not of the key are earlier ticks of one schedule."""
-    return () if request.overlap is Overlap.QUEUE_ALL else _ids(scene.waiting)
+    return () if request.overlap in (Overlap.QUEUE_ALL, Overlap.ALLOW) else _ids(scene.waiting)
 
 
 def _of_key(standers: Sequence[Stander], key: str | None) -> list[Stander]:

@@ -73,7 +73,8 @@ def _blocker(world: World, row: Row) -> str:
     running = world.live(row.serial, State.RUNNING)
     if not running:
         return "no other run of its key"
-    return f"run {running[0].id} holds the key on {running[0].worker} until {world.lease_end(running[0]).isoformat()}"
+    first = running[0]
+    return f"run {first.id} holds the key on {first.worker} until {world.lease_end(first).isoformat()}"
 
 
 def _held(world: World, scope: Scope, name: str) -> tuple[bool, str]:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from duly.clock import Clock
 from duly.ids import new_nonce
-from duly.job import Delivery, HistoryLine, Job, Keep, Overlap, Request, State, Wish
+from duly.job import LIVE, Delivery, HistoryLine, Job, Keep, Overlap, Request, State, Wish
 from duly.lifecycle import move
 from duly.stores.contract import Grip, Scope, Switch, WorkerCard
 
@@ -181,9 +181,15 @@ class World:
         row.finished_at = self.now()
         row.forget_at = row.finished_at + (row.keep.failed if row.state is State.FAILED else row.keep.done)
         row.is_parked = False
-        if row.perpetual and event in ("cancel", "stop") and row.serial is not None:
-            self.markers[row.serial] = row.finished_at
+        if event in ("cancel", "stop"):
+            self._mark(row)
         self.promote(row.serial)
+
+    def _mark(self, row: Row) -> None:
+        """A perpetual that was stopped stays stopped, unless it is deleted or a newer request stands."""
+        has_newer = any(self.live(row.serial, state) for state in LIVE)
+        if row.perpetual and row.serial is not None and row.wish is not Wish.DELETE and not has_newer:
+            self.markers[row.serial] = self.now()
 
     def wait_again(self, row: Row, event: str, ready_at: datetime) -> None:
         row.state = move(row.state, event)
@@ -195,10 +201,17 @@ class World:
         self.promote(row.serial)
 
     def promote(self, serial: str | None) -> None:
-        """Something of this serial ended: as many parked requests become ready as may run now, oldest first."""
+        """Something of this serial ended or waits again: the oldest parked request may become ready."""
         parked = [row for row in self.live(serial, State.WAITING) if row.is_parked]
-        if parked and len(self.live(serial, State.RUNNING)) < max(parked[0].per_key, 1):
+        if parked and not self._is_in_the_way(parked[0]):
             parked[0].is_parked = False
+
+    def _is_in_the_way(self, first: Row) -> bool:
+        """Runs up to the limit; for a chain also the one in front that waits to be tried again."""
+        if len(self.live(first.serial, State.RUNNING)) >= max(first.per_key, 1):
+            return True
+        ready = [row for row in self.live(first.serial, State.WAITING) if not row.is_parked]
+        return first.overlap is Overlap.QUEUE_ALL and first.per_key == 1 and bool(ready)
 
     def job(self, row: Row, *, with_history: bool = False) -> Job:
         return Job(
@@ -252,4 +265,5 @@ class World:
     def running(self, tasks: Iterable[str]) -> Counter[str]:
         """How many jobs of each task are on loan: limits are derived from this, so they cannot drift."""
         wanted = set(tasks)
-        return Counter(row.task for row in self.rows.values() if row.state is State.RUNNING and row.task in wanted)
+        running = (row.task for row in self.rows.values() if row.state is State.RUNNING)
+        return Counter(task for task in running if task in wanted)
