@@ -157,6 +157,8 @@ EVENTS: Final[dict[type[Verdict], str]] = {
 }
 GOES_ON: Final = frozenset({"again", "retry", "defer", "release", "crash"})
 """Events after which the same job waits for another run."""
+UNASKED: Final = frozenset({"retry", "release", "crash"})
+"""Those that would start the same work over without its body having asked for it."""
 
 
 # --- what a verdict means now -------------------------------------------------------------------
@@ -170,6 +172,8 @@ class Standing:
     wish: Wish | None = None
     queued: str | None = None
     """The id of a request that waits behind this run for the same key."""
+    is_spent: bool = False
+    """An at-most-once body had started: whatever happened to it, it must not start a second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +192,8 @@ def conclude(verdict: Verdict, standing: Standing) -> Conclusion:
         return Conclusion("supersede", f"superseded by {standing.superseded_by}", Settled.SUPERSEDED)
     if standing.wish in (Wish.CANCEL, Wish.DELETE):
         return Conclusion("cancel", "cancelled while running", Settled.SETTLED)
+    if standing.is_spent and event in UNASKED:
+        return Conclusion("interrupt", "interrupted, outcome unknown", Settled.SETTLED)
     if standing.queued is not None and event in GOES_ON:
         return _yield_to(standing.queued, verdict)
     return Conclusion(event, _reason(verdict), Settled.SETTLED)
@@ -230,7 +236,13 @@ def wait_of(verdict: Verdict, now: datetime) -> datetime:
     match verdict:
         case Again(at=at) if at is not None:
             return at
-        case Again(after=after) | TryAgain(after=after) | Defer(after=after) | Release(after=after) | Crash(after=after):
+        case (
+            Again(after=after)
+            | TryAgain(after=after)
+            | Defer(after=after)
+            | Release(after=after)
+            | Crash(after=after)
+        ):
             return now + after
         case _:
             return now

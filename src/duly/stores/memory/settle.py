@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duly.job import Request, State, Wish
+from duly.clash import Scene, place
+from duly.job import Clash, Delivery, Request, State, Wish
 from duly.lifecycle import (
+    GOES_ON,
     Again,
     Conclusion,
     Crash,
     Defer,
     Done,
-    GOES_ON,
     Settled,
     Standing,
     TryAgain,
@@ -21,7 +22,7 @@ from duly.lifecycle import (
 )
 from duly.stores.contract import Settlement
 from duly.stores.memory.claim import fence_holds
-from duly.stores.memory.put import put
+from duly.stores.memory.put import put, scene_of
 from duly.stores.memory.world import Row, World
 
 
@@ -34,7 +35,7 @@ def _settle_one(world: World, worker: str, settlement: Settlement) -> Settled:
     if row is None or not fence_holds(row, settlement.fence):
         _refuse(world, worker, row, settlement)
         return Settled.LOST
-    own = [request for request in settlement.then if is_own(row, request)]
+    own = [request for request in settlement.then if is_own(row, request) and _takes_effect(world, request)]
     standing = _standing(world, row, own)
     conclusion = conclude(settlement.verdict, standing)
     world.note(row, conclusion.event, conclusion.reason, started_at=settlement.started_at)
@@ -51,10 +52,17 @@ def is_own(row: Row, request: Request) -> bool:
     return row.key is not None and (request.task, request.key) == (row.task, row.key)
 
 
+def _takes_effect(world: World, request: Request) -> bool:
+    """Only a request that will stand afterwards can take over what the run leaves undone."""
+    scene = Scene(window=scene_of(world, request).window)
+    return request.clash is not Clash.SEED and place(request, scene, world.now()).creates
+
+
 def _standing(world: World, row: Row, own: list[Request]) -> Standing:
     behind = [other for other in world.live(row.serial, State.WAITING) if other.key == row.key]
     queued = behind[-1].id if behind else None
-    return Standing(row.superseded_by, row.wish, queued or (own[-1].id if own else None))
+    is_spent = row.delivery is Delivery.AT_MOST_ONCE and row.has_begun
+    return Standing(row.superseded_by, row.wish, queued or (own[-1].id if own else None), is_spent)
 
 
 def _follow_ups(settlement: Settlement, own: list[Request], standing: Standing) -> list[Request]:
@@ -66,7 +74,8 @@ def _follow_ups(settlement: Settlement, own: list[Request], standing: Standing) 
 def _refuse(world: World, worker: str, row: Row | None, settlement: Settlement) -> None:
     world.tallies["refused"] += 1
     if row is not None:
-        world.note(row, "refused", f"late {type(settlement.verdict).__name__} by {worker} at epoch {settlement.fence.epoch}")
+        verdict = type(settlement.verdict).__name__
+        world.note(row, "refused", f"late {verdict} by {worker} at epoch {settlement.fence.epoch}")
 
 
 def _write(world: World, row: Row, settlement: Settlement, conclusion: Conclusion) -> None:
