@@ -31,7 +31,7 @@ def _cancel(world: World, row: Row, by: str) -> Amended:
         return Amended(row.id, took_effect=False, reason=f"already {row.state}")
     world.note(row, "cancel", by)
     if row.state is State.RUNNING:
-        row.wish = Wish.CANCEL
+        row.wish = row.wish if row.wish is Wish.DELETE else Wish.CANCEL
         return Amended(row.id, took_effect=True, reason="asked to stop")
     world.finish(row, "cancel", "cancelled")
     return Amended(row.id, took_effect=True, reason="cancelled")
@@ -50,9 +50,14 @@ def _delete(world: World, row: Row, by: str) -> Amended:
 def _revive(world: World, row: Row, by: str) -> Amended:
     if row.state in LIVE:
         return Amended(row.id, took_effect=False, reason=f"already {row.state}")
-    newer = [other for other in world.rows.values() if _is_newer_request(other, row)]
+    rivals = [other for other in world.rows.values() if _is_of_key(other, row)]
+    newer = [other for other in rivals if other.generation > row.generation]
     if newer:
-        return Amended(row.id, took_effect=False, reason=f"a newer request exists: {newer[-1].id}")
+        newest = max(newer, key=lambda other: other.generation)
+        return Amended(row.id, took_effect=False, reason=f"a newer request exists: {newest.id}")
+    waiting = [other for other in rivals if other.state is State.WAITING]
+    if waiting:  # one key, one waiting job: to revive a second would have it run twice
+        return Amended(row.id, took_effect=False, reason=f"already waiting for this key: {waiting[0].id}")
     row.state = move(row.state, "revive")
     row.generation = world.draw()
     row.cycle += 1
@@ -69,9 +74,8 @@ def _revive(world: World, row: Row, by: str) -> Amended:
     return Amended(row.id, took_effect=True, reason="waiting")
 
 
-def _is_newer_request(other: Row, row: Row) -> bool:
-    same_key = row.key is not None and (other.task, other.key) == (row.task, row.key)
-    return same_key and other.generation > row.generation
+def _is_of_key(other: Row, row: Row) -> bool:
+    return other is not row and row.key is not None and (other.task, other.key) == (row.task, row.key)
 
 
 def _postpone(world: World, row: Row, amendment: Postpone, by: str) -> Amended:

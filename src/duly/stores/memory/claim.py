@@ -11,23 +11,21 @@ from datetime import datetime, timedelta
 
 from duly.ids import new_nonce
 from duly.job import Claim, Delivery, Fence, State, Wish
-from duly.stores.contract import Ask, Claimed, Lane, Scope
+from duly.stores.contract import Ask, Claimed, Lane, Scope, WorkerCard
 from duly.stores.memory.world import Presence, Row, World
-from duly.stores.contract import WorkerCard
 
 
 def claim(world: World, ask: Ask) -> Claimed:
     _be_present(world, ask)
     if ask.takes_over:
         recover(world)
+    _expire(world, ask)
     room = Room(world, ask)
     claims: list[Claim] = []
     for row in _candidates(world, ask):
         if len(claims) >= ask.limit:
             break
-        if row.expires_at is not None and row.expires_at <= world.now():
-            world.finish(row, "expire", "expired")
-        elif _must_park(world, row):
+        if _must_park(world, row):
             row.is_parked = True
         elif room.take(row.task):
             claims.append(lend(world, row, ask.worker))
@@ -97,6 +95,15 @@ def _lend_again(world: World, row: Row, evidence: str) -> None:
     row.has_begun = row.began_isolated = False
 
 
+def _expire(world: World, ask: Ask) -> None:
+    """Skip what nobody wants any more, parked or not, before lending: it may stand in another's way."""
+    now = world.now()
+    for row in list(world.rows.values()):
+        is_late = row.state is State.WAITING and row.expires_at is not None and row.expires_at <= now
+        if is_late and _serves(ask, row):
+            world.finish(row, "expire", "expired")
+
+
 def _candidates(world: World, ask: Ask) -> list[Row]:
     now = world.now()
     found = [
@@ -118,7 +125,8 @@ def _serves(ask: Ask, row: Row) -> bool:
 
 def held(world: World, lane: Lane, queue: str) -> datetime | bool | None:
     """None when the lane moves; else until when it is held, or True for good."""
-    for name in ((Scope.QUEUE, queue), (Scope.TASK, lane.task), *((Scope.TASK, task) for task in lane.held_by)):
+    tasks = [(Scope.TASK, task) for task in (lane.task, *lane.held_by)]
+    for name in [(Scope.QUEUE, queue), *tasks]:
         switch = world.switches.get(name)
         if switch and (switch.until is None or switch.until > world.now()):
             return switch.until or True
@@ -134,6 +142,8 @@ def lend(world: World, row: Row, worker: str) -> Claim:
     row.epoch += 1
     row.nonce = new_nonce()
     row.worker = worker
+    row.has_begun = row.began_isolated = False  # an operator's retry may bring back a row that had begun
+    row.progress = None
     row.wish = None if row.wish is Wish.HURRY else row.wish
     return Claim(
         row.id,
@@ -220,4 +230,6 @@ def _opening(world: World, ask: Ask, room: Room, row: Row, now: datetime) -> lis
 
 def fence_holds(row: Row | None, fence: Fence) -> bool:
     """The one condition of every write by a worker."""
-    return row is not None and row.state is State.RUNNING and (row.epoch, row.nonce) == (fence.epoch, fence.nonce)
+    if row is None or row.state is not State.RUNNING:
+        return False
+    return (row.epoch, row.nonce) == (fence.epoch, fence.nonce)

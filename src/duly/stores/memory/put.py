@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from duly import clash
-from duly.job import Request, State, Wish
+from duly.job import Decision, Request, State, Wish
 from duly.stores.contract import Placed
 from duly.stores.memory.world import Row, Window, World
 
@@ -18,7 +18,7 @@ def put(world: World, requests: Sequence[Request]) -> list[Placed]:
 def put_one(world: World, request: Request) -> Placed:
     known = world.rows.get(request.id)
     if known is not None:  # the same request again: its first answer was lost on the way
-        return Placed(known.id, known.generation, clash.Decision.KEPT)
+        return Placed(known.id, known.generation, Decision.KEPT)
     now = world.now()
     placement = clash.place(request, scene_of(world, request), now)
     due = placement.due or due_of(request, now)
@@ -80,20 +80,20 @@ def _write(world: World, request: Request, placement: clash.Placement, due: date
         return world.create(request, due=due, is_parked=placement.is_parked).generation
     if placement.merges_into:
         row = world.rows[placement.merges_into]
-        _merge(row, request, due)
+        _merge(row, request, due, world.now())
         return row.generation
     standing = world.rows.get(placement.id)
     return standing.generation if standing else 0
 
 
-def _merge(row: Row, request: Request, due: datetime) -> None:
+def _merge(row: Row, request: Request, due: datetime, now: datetime) -> None:
     """One job, latest arguments, earliest time, fresh budget."""
     row.arguments = request.arguments
     row.context = request.context
     row.queue, row.priority = request.queue, request.priority
     row.ready_at = min(row.ready_at, due)
     row.due = min(row.due, due)
-    row.expires_at = None if request.expires_after is None else row.created_at + request.expires_after
+    row.expires_at = None if request.expires_after is None else now + request.expires_after
     row.attempt = row.crashes = row.deferrals = 0
     row.first_failure = None
     row.cycle += 1  # other arguments are another effect: the idempotency key must not repeat
