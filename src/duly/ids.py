@@ -99,3 +99,8 @@ def _start_afresh() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_afresh)
+
+
+def spread() -> float:
+    """A random number from 0 up to 1, for jitter: pure decisions get it from their caller."""
+    return int.from_bytes(os.urandom(4)) / 2**32

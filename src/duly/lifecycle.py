@@ -155,6 +155,9 @@ EVENTS: Final[dict[type[Verdict], str]] = {
     Fail: "fail",
     Skip: "skip",
 }
+CRASH_CAP: Final = 3
+"""Deaths in isolation after which a job is quarantined as failed."""
+
 GOES_ON: Final = frozenset({"again", "retry", "defer", "release", "crash"})
 """Events after which the same job waits for another run."""
 UNASKED: Final = frozenset({"retry", "release", "crash"})
@@ -164,7 +167,7 @@ UNASKED: Final = frozenset({"retry", "release", "crash"})
 # --- what a verdict means now -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """What happened to a job while it ran."""
 
@@ -172,6 +175,8 @@ class Standing:
     wish: Wish | None = None
     queued: str | None = None
     """The id of a request that waits behind this run for the same key."""
+    crashes: int = 0
+    """Deaths in isolation so far."""
     is_spent: bool = False
     """An at-most-once body had started: whatever happened to it, it must not start a second time."""
 
@@ -194,6 +199,8 @@ def conclude(verdict: Verdict, standing: Standing) -> Conclusion:
         return Conclusion("cancel", "cancelled while running", Settled.SETTLED)
     if standing.is_spent and event in UNASKED:
         return Conclusion("interrupt", "interrupted, outcome unknown", Settled.SETTLED)
+    if isinstance(verdict, Crash) and verdict.counted and standing.crashes + 1 >= CRASH_CAP:
+        return Conclusion("fail", "crashed too often", Settled.SETTLED)
     if standing.queued is not None and event in GOES_ON:
         return _yield_to(standing.queued, verdict)
     return Conclusion(event, _reason(verdict), Settled.SETTLED)

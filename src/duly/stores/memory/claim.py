@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from duly.ids import new_nonce
 from duly.job import Claim, Delivery, Fence, State, Wish
+from duly.lifecycle import CRASH_CAP
 from duly.stores.contract import Ask, Claimed, Lane, Scope, WorkerCard
 from duly.stores.memory.world import Presence, Row, World
 
@@ -49,6 +50,7 @@ def recover(world: World) -> None:
 
 
 def _recover_one(world: World, row: Row) -> None:
+    row.nonce = new_nonce()  # the old claim must not be taken for the one that ended the job
     presence = world.workers.get(row.worker)
     host = presence.card.host if presence else "an unknown host"
     evidence = f"lease ran out on {host or 'an unknown host'}"
@@ -69,10 +71,6 @@ def _recover_one(world: World, row: Row) -> None:
         world.finish(row, "fail", "crashed too often")
     else:
         _lend_again(world, row, evidence)
-
-
-CRASH_CAP = 3
-"""Deaths in isolation after which a job is quarantined as failed."""
 
 
 def _end_wished(world: World, row: Row, evidence: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duly.clash import Scene, place
-from duly.job import Clash, Delivery, Request, State, Wish
+from duly.job import FINISHED, Clash, Delivery, Fence, Request, State, Wish
 from duly.lifecycle import (
     GOES_ON,
     Again,
@@ -32,6 +32,8 @@ def settle(world: World, worker: str, settlements: Sequence[Settlement]) -> list
 
 def _settle_one(world: World, worker: str, settlement: Settlement) -> Settled:
     row = world.rows.get(settlement.fence.id)
+    if row is not None and _is_recorded(row, settlement.fence):
+        return Settled.SUPERSEDED if row.superseded_by else Settled.SETTLED
     if row is None or not fence_holds(row, settlement.fence):
         _refuse(world, worker, row, settlement)
         return Settled.LOST
@@ -45,6 +47,11 @@ def _settle_one(world: World, worker: str, settlement: Settlement) -> Settled:
     elif conclusion.event != "cancel":
         put(world, _follow_ups(settlement, own, standing))
     return conclusion.answer
+
+
+def _is_recorded(row: Row, fence: Fence) -> bool:
+    """This very claim ended the job: the answer was lost on the way, and the worker asks again."""
+    return row.state in FINISHED and (row.epoch, row.nonce) == (fence.epoch, fence.nonce)
 
 
 def is_own(row: Row, request: Request) -> bool:
@@ -62,7 +69,13 @@ def _standing(world: World, row: Row, own: list[Request]) -> Standing:
     behind = [other for other in world.live(row.serial, State.WAITING) if other.key == row.key]
     queued = behind[-1].id if behind else None
     is_spent = row.delivery is Delivery.AT_MOST_ONCE and row.has_begun
-    return Standing(row.superseded_by, row.wish, queued or (own[-1].id if own else None), is_spent)
+    return Standing(
+        superseded_by=row.superseded_by,
+        wish=row.wish,
+        queued=queued or (own[-1].id if own else None),
+        crashes=row.crashes,
+        is_spent=is_spent,
+    )
 
 
 def _follow_ups(settlement: Settlement, own: list[Request], standing: Standing) -> list[Request]:
