@@ -1,0 +1,198 @@
+"""Ticks of one schedule: each has a key of its own, and all share the serial that must not overlap."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.contract.arrange import (
+    LEASE,
+    MINUTE,
+    SECOND,
+    Fields,
+    claim_all,
+    claim_one,
+    ids,
+    look,
+    put,
+    put_one,
+    request,
+    settle,
+    start,
+    state,
+    tick,
+)
+
+from duly.job import Decision, Overlap, State
+from duly.lifecycle import Defer, Release, Settled, TryAgain, Verdict
+from duly.stores.contract import Store
+from duly.testing import VirtualClock
+
+ALL: Fields = {"overlap": Overlap.QUEUE_ALL}
+
+
+def test_a_tick_waits_for_the_tick_before_it_though_their_keys_differ(store: Store) -> None:
+    first = start(store, tick(1))
+    second = put_one(store, tick(2))
+
+    behind = claim_all(store, "w2")
+    settle(store, first)
+
+    assert second.decision is Decision.QUEUED
+    assert behind == []
+    assert claim_one(store, "w2").id == second.id
+
+
+def test_the_same_tick_twice_is_one_job(store: Store) -> None:
+    first = put_one(store, tick(1))
+
+    second = put_one(store, tick(1))
+
+    assert second == (first.id, first.generation, Decision.KEPT)
+
+
+def test_queue_one_lets_a_later_tick_overtake_those_still_waiting(store: Store) -> None:
+    running = start(store, tick(1))
+    waiting = put_one(store, tick(2))
+
+    latest = put_one(store, tick(3))
+
+    overtaken = look(store, waiting.id)
+    assert (overtaken.state, latest.decision) == (State.SKIPPED, Decision.QUEUED)
+    assert "overtaken by nightly@3" in overtaken.reason
+    assert settle(store, running) is Settled.SETTLED
+    assert claim_one(store).id == latest.id
+
+
+def test_queue_one_overtakes_a_waiting_tick_also_when_nothing_runs(store: Store) -> None:
+    older = put_one(store, tick(1))
+
+    newer = put_one(store, tick(2))
+
+    assert state(store, older.id) is State.SKIPPED
+    assert ids(claim_all(store)) == [newer.id]
+
+
+def test_skip_drops_a_tick_while_another_runs(store: Store) -> None:
+    first = start(store, tick(1, overlap=Overlap.SKIP))
+
+    second = put_one(store, tick(2, overlap=Overlap.SKIP))
+
+    assert second == (first.id, first.generation, Decision.SKIPPED)
+    settle(store, first)
+    assert claim_all(store) == []
+
+
+def test_allow_runs_ticks_side_by_side_and_both_count(store: Store) -> None:
+    first = start(store, tick(1, overlap=Overlap.ALLOW))
+    put_one(store, tick(2, overlap=Overlap.ALLOW))
+
+    second = claim_one(store, "w2")
+
+    assert settle(store, first) is Settled.SETTLED
+    assert settle(store, second) is Settled.SETTLED
+
+
+def test_allow_keeps_every_tick_that_waits(store: Store) -> None:
+    placed = put(store, *(tick(number, overlap=Overlap.ALLOW) for number in (1, 2, 3)))
+
+    assert ids(claim_all(store)) == [answer.id for answer in placed]
+
+
+def test_cancel_previous_stops_the_tick_that_runs_and_starts_the_later_one_after_it(store: Store) -> None:
+    first = start(store, tick(1, overlap=Overlap.CANCEL_PREVIOUS))
+    second = put_one(store, tick(2, overlap=Overlap.CANCEL_PREVIOUS))
+
+    behind = claim_all(store, "w2")
+    settle(store, first)
+
+    assert behind == []
+    assert state(store, first.id) is State.CANCELLED
+    assert claim_one(store, "w2").id == second.id
+
+
+# --- queue_all: a chain --------------------------------------------------------------------------
+
+
+def drain(store: Store, worker: str = "w1") -> list[str]:
+    """Run what is ready, one claim at a time, until nothing is; never two at once."""
+    order: list[str] = []
+    while lent := claim_all(store, worker):
+        assert len(lent) == 1
+        assert claim_all(store, "another") == []
+        order += ids(lent)
+        settle(store, lent[0])
+    return order
+
+
+def test_queue_all_keeps_every_tick_in_order_and_without_overlap(store: Store) -> None:
+    placed = put(store, *(tick(number, **ALL) for number in (1, 2, 3, 4)))
+
+    assert drain(store) == [answer.id for answer in placed]
+
+
+def test_queue_all_keeps_every_tick_that_came_while_one_ran(store: Store) -> None:
+    running = start(store, tick(1, **ALL))
+    placed = put(store, *(tick(number, **ALL) for number in (2, 3, 4)))
+    settle(store, running)
+
+    assert [answer.decision for answer in placed] == [Decision.QUEUED] * 3
+    assert drain(store) == [answer.id for answer in placed]
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [Release(), Defer(timedelta(0)), TryAgain(timedelta(0), "boom"), TryAgain(SECOND, "boom")],
+    ids=repr,
+)
+def test_queue_all_keeps_the_order_when_a_tick_has_to_run_again(
+    store: Store, clock: VirtualClock, verdict: Verdict
+) -> None:
+    first = start(store, tick(1, **ALL))
+    later = [answer.id for answer in put(store, tick(2, **ALL), tick(3, **ALL))]
+    clock.advance(SECOND)
+    settle(store, first, verdict)
+    later.append(put_one(store, tick(4, **ALL)).id)
+    early = [] if verdict != TryAgain(SECOND, "boom") else claim_all(store)
+    clock.advance(SECOND)
+
+    assert early == []
+    assert drain(store) == [first.id, *later]
+
+
+def test_queue_all_keeps_the_order_when_a_worker_dies(store: Store, clock: VirtualClock) -> None:
+    first = start(store, tick(1, **ALL))
+    second = put_one(store, tick(2, **ALL))
+    clock.advance(LEASE)
+    third = put_one(store, tick(3, **ALL))
+
+    assert drain(store, "w2") == [first.id, second.id, third.id]
+
+
+def test_queue_all_goes_on_when_the_tick_in_front_expires(store: Store, clock: VirtualClock) -> None:
+    expired = put_one(store, tick(1, expires_after=SECOND, **ALL))
+    later = put(store, tick(2, **ALL), tick(3, **ALL))
+    clock.advance(MINUTE)
+
+    assert drain(store) == [answer.id for answer in later]
+    assert state(store, expired.id) is State.SKIPPED
+
+
+def test_a_serial_may_be_given_more_than_one_run_at_a_time(store: Store) -> None:
+    placed = put(store, *(tick(number, per_key=2, **ALL) for number in (1, 2, 3, 4)))
+
+    first, second = claim_all(store)
+    full = claim_all(store, "w2")
+    settle(store, second)
+    third = claim_one(store, "w2")
+
+    assert full == []
+    assert ids([first, second, third]) == [answer.id for answer in placed[:3]]
+
+
+def test_parked_ticks_take_no_place_in_a_claim(store: Store) -> None:
+    start(store, tick(1, **ALL))
+    put(store, *(tick(number, priority=9, **ALL) for number in range(2, 10)))
+    other = put_one(store, request())
+
+    assert ids(claim_all(store, "w2", limit=1)) == [other.id]
