@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 from duly.durations import LONGEST, Duration, describe, duration
 from duly.errors import DefinitionError
@@ -144,7 +144,7 @@ def _is_number(value: object) -> bool:
 
 
 def _check_filter(on: object) -> None:
-    chosen: tuple[object, ...] = on if isinstance(on, tuple) else (on,)
+    chosen = cast(tuple[object, ...], on) if isinstance(on, tuple) else (on,)
     if not chosen:
         raise DefinitionError("on=() matches no failure. Name at least one exception, or leave retry out.")
     for each in chosen:

@@ -1,0 +1,127 @@
+"""Arguments and results as JSON text, and back exactly as they were, or not at all.
+
+Plain JSON values are written as plain JSON, so that a person or another program can read a job. What
+JSON lacks is written as an object whose "$" says what it is (`tags.py`). The text of a call is
+`[args, kwargs]`. There is no pickle here and no way to add it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NoReturn, cast
+
+from duly.errors import ArgumentsTooLarge, Undecodable
+from duly.tags import Place, register, revive, write, write_dict
+
+__all__ = ["CAP", "pack", "pack_value", "register", "unpack", "unpack_value"]
+
+CAP: Final = 256_000
+_DEEPEST: Final = 100
+_LARGE: Final = 1 << 2048  # longer numbers are tagged: interpreters may refuse more than 640 digits
+_ATOMS: Final = frozenset({str, bool, float, type(None)})
+
+
+def pack(args: tuple[Any, ...], kwargs: dict[str, Any], *, cap: int = CAP) -> str:
+    """The text of a call, or a BadRequest that says which argument cannot be stored and what to do."""
+    text = _plainly((args, kwargs)) if _all_plain(args) and _is_plain(kwargs, _DEEPEST) else None
+    if text is None:
+        written = [write(value, Place("args", index, args)) for index, value in enumerate(args)]
+        text = _encode([written, write_dict(kwargs, "kwargs")])
+    return _capped(text, cap)
+
+
+def unpack(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The call that `pack` wrote, or Undecodable."""
+    call: object = _decode(text)
+    parts = cast(list[object], call) if type(call) is list else []
+    if [type(part) for part in parts] != [list, dict]:
+        raise Undecodable(f"{_shown(text)} is not the text of a call, [args, kwargs].")
+    return tuple(cast(list[Any], parts[0])), cast(dict[str, Any], parts[1])
+
+
+def pack_value(value: object, *, cap: int = CAP) -> str:
+    """The text of one value, such as a result."""
+    text = _plainly(value) if _is_plain(value, _DEEPEST) else None
+    return _capped(_encode(write(value, Place("value"))) if text is None else text, cap)
+
+
+def unpack_value(text: str) -> Any:
+    """The value that `pack_value` wrote, or Undecodable."""
+    return _decode(text)
+
+
+def _all_plain(values: tuple[Any, ...]) -> bool:
+    for value in values:  # noqa: SIM110  a generator would cost more than the check itself
+        if not _is_plain(value, _DEEPEST):
+            return False
+    return True
+
+
+def _is_plain(value: object, room: int) -> bool:
+    """Whether JSON alone can say it exactly: by exact type, because JSON forgets what a subclass was."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return True
+    if kind is int:
+        return -_LARGE < cast(int, value) < _LARGE
+    if not room:
+        return False
+    if kind is list:
+        return all([_is_plain(each, room - 1) for each in cast(list[object], value)])  # noqa: C419  faster
+    return kind is dict and _is_plain_dict(cast(dict[object, object], value), room - 1)
+
+
+def _is_plain_dict(value: dict[object, object], room: int) -> bool:
+    if "$" in value:
+        return False
+    return all([type(key) is str and _is_plain(each, room) for key, each in value.items()])  # noqa: C419
+
+
+def _plainly(value: object) -> str | None:
+    """Plain values in one go; None if some string or number needs the careful way, which names its place."""
+    try:
+        text = _encode(value)
+        if not text.isascii():
+            text.encode()
+    except ValueError:  # not a number, infinite, or half of a surrogate pair
+        return None
+    return None if "\\u0000" in text else text
+
+
+def _capped(text: str, cap: int) -> str:
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > cap:
+        raise ArgumentsTooLarge(size, cap)
+    return text
+
+
+def _decode(text: str) -> Any:
+    try:
+        return (_DECODE_TAGGED if '"$"' in text else _DECODE_PLAIN)(text)
+    except RecursionError:
+        raise Undecodable(f"{_shown(text)} is nested too deeply.") from None
+    except (ValueError, TypeError) as complaint:
+        raise Undecodable(f"{_shown(text)} is not valid JSON: {complaint}.") from None
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if value - value == 0 else _no_number(number)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a finite number")
+
+
+def _shown(text: object) -> str:
+    shown = repr(text)
+    return shown if len(shown) <= 60 else f"{shown[:60]}…"
+
+
+_encode: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
+).encode
+_DECODE_PLAIN: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number).decode
+_DECODE_TAGGED: Final = json.JSONDecoder(
+    parse_float=_finite, parse_constant=_no_number, object_hook=revive
+).decode
