@@ -1,1 +1,104 @@
-"""Background work, duly done."""
+"""Duly: background work, duly done.
+
+The public names. They are loaded when first used, so that `import duly` and a child process that only
+needs a corner of the package stay quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duly.context import bind
+    from duly.engine import Duly
+    from duly.errors import (
+        BadRequest,
+        ConditionFailed,
+        DefinitionError,
+        DulyError,
+        JobCancelled,
+        JobFailed,
+        JobSkipped,
+        LeaseLost,
+        LockLost,
+        LockTaken,
+        NoResult,
+        ResultNotKept,
+        ResultTimeout,
+        RetryAfter,
+        SoftLimitExceeded,
+        StoreUnavailable,
+        UnknownJob,
+        UnknownTask,
+    )
+    from duly.handle import Handle
+    from duly.job import Decision, Job, State
+    from duly.retry import Retry
+    from duly.run import Run
+    from duly.task import Task
+    from duly.worker import Worker
+
+__version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "bind": "context",
+    "Duly": "engine",
+    "Handle": "handle",
+    "Decision": "job",
+    "Job": "job",
+    "State": "job",
+    "Retry": "retry",
+    "Run": "run",
+    "Task": "task",
+    "Worker": "worker",
+}
+_ERRORS = (
+    "BadRequest ConditionFailed DefinitionError DulyError JobCancelled JobFailed JobSkipped LeaseLost LockLost "
+    "LockTaken NoResult ResultNotKept ResultTimeout RetryAfter SoftLimitExceeded StoreUnavailable UnknownJob UnknownTask"
+)
+_HOMES |= dict.fromkeys(_ERRORS.split(), "errors")
+
+__all__ = [
+    "BadRequest",
+    "ConditionFailed",
+    "Decision",
+    "DefinitionError",
+    "Duly",
+    "DulyError",
+    "Handle",
+    "Job",
+    "JobCancelled",
+    "JobFailed",
+    "JobSkipped",
+    "LeaseLost",
+    "LockLost",
+    "LockTaken",
+    "NoResult",
+    "ResultNotKept",
+    "ResultTimeout",
+    "Retry",
+    "RetryAfter",
+    "Run",
+    "SoftLimitExceeded",
+    "State",
+    "StoreUnavailable",
+    "Task",
+    "UnknownJob",
+    "UnknownTask",
+    "Worker",
+    "__version__",
+    "bind",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'duly' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"duly.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -14,6 +14,7 @@ Every message quotes the value it is about and names the remedy. An outcome a ca
     ├── StoreError
     │   ├── UnknownStore         the URL names no store
     │   ├── StoreUnavailable     the store cannot be reached or written now
+    │   │   └── StoreBusy        somebody else holds its only write lock
     │   ├── SchemaMismatch       the schema no longer serves this code
     │   └── MissingExtra         the driver of this store is not installed
     ├── UnknownTask
@@ -110,6 +111,10 @@ class UnknownStore(StoreError, ValueError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or written at the moment; the call had no known effect."""
+
+
+class StoreBusy(StoreUnavailable):
+    """Somebody else holds the store's only write lock; nobody can write, so nobody can take anything from us."""
 
 
 class SchemaMismatch(StoreError):

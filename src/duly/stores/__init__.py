@@ -1,0 +1,33 @@
+"""Stores: where jobs live. One contract, one specification in memory, one package per database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from duly.errors import MissingExtra, UnknownStore
+
+if TYPE_CHECKING:
+    from duly.clock import Clock
+    from duly.settings import Settings
+    from duly.stores.contract import Store
+
+
+def open_store(settings: Settings, clock: Clock) -> Store:
+    """The store a URL names; its package is imported only now, so unused drivers cost nothing."""
+    scheme = urlsplit(settings.url).scheme.partition("+")[0]
+    match scheme:
+        case "memory":
+            from duly.stores.memory import MemoryStore
+
+            return MemoryStore(settings.url, clock=clock)
+        case "sqlite":
+            from duly.stores.sqlite import SqliteStore
+
+            return SqliteStore(settings.url, clock=clock, namespace=settings.namespace)
+        case "postgresql" | "postgres":
+            raise MissingExtra("The PostgreSQL store", "postgres")
+        case "redis" | "rediss" | "valkey" | "unix":
+            raise MissingExtra("The Redis store", "redis")
+        case _:
+            raise UnknownStore(settings.url)

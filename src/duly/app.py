@@ -1,0 +1,375 @@
+"""Tasks plus a store: where functions become tasks and requests become jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+
+from duly import codec, context
+from duly.clock import Clock, SystemClock
+from duly.durations import Duration, duration
+from duly.errors import DefinitionError, DuplicateTask, StoreUnavailable, UnknownTask
+from duly.events import Events
+from duly.handle import Handle
+from duly.job import Decision, Job, Overlap, Request
+from duly.jobs import Jobs, Pace
+from duly.kinds import periodic
+from duly.kinds.periodic import Schedule, Terms
+from duly.kinds.perpetual import Cycle
+from duly.lock import Lock
+from duly.options import Options, TaskOptions, checked_name, read_options
+from duly.run import Run, current_run
+from duly.schedules import Desk as ScheduleDesk
+from duly.schedules import Schedules, plain_terms
+from duly.settings import Settings, load
+from duly.stores import open_store
+from duly.stores.contract import Page, Placed, Scope, Selection, Store, Switch
+from duly.task import Task
+from duly.ticker import tick_request
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+AnyTask = Task[..., Any, Any]
+
+
+class Decorate(Protocol):
+    """What `@app.task(...)` is: a function in, a Task with the same arguments out."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Run, P], Coroutine[Any, Any, T]], /
+    ) -> Task[P, Coroutine[Any, Any, T], T]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Run, P], T], /) -> Task[P, T, T]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> Task[P, Coroutine[Any, Any, T], T]: ...
+    @overload
+    def __call__(self, function: Callable[P, T], /) -> Task[P, T, T]: ...
+
+
+class App:
+    """Tasks, schedules and the store they live in."""
+
+    def __init__(self, url: str | None = None, *, clock: Clock | None = None, **options: Any) -> None:
+        self.settings: Settings = load({"url": url, **options})
+        self.clock: Clock = clock or SystemClock()
+        self.tasks: dict[str, AnyTask] = {}
+        self.schedule_terms: dict[str, Terms] = {}
+        self._store: Store | None = None
+        self._opening = threading.Lock()
+        self._refusal: str | None = None
+        self.events = Events()
+        self.jobs = Jobs(lambda: self.store)
+        self.schedules = Schedules(self._schedule_desk())
+
+    def __repr__(self) -> str:
+        return f"<Duly {self.settings.url} with {len(self.tasks)} tasks>"
+
+    @property
+    def store(self) -> Store:
+        """The store, opened at first use."""
+        if self._refusal is not None:
+            raise StoreUnavailable(self._refusal)
+        if self._store is None:
+            with self._opening:
+                if self._store is None:
+                    store = open_store(self.settings, self.clock)
+                    store.open()
+                    self._store = store
+        return self._store
+
+    def refuse_store(self, reason: str) -> None:
+        """In a process where the store cannot be the real one, say so instead of opening another."""
+        self._refusal = reason
+
+    def close(self) -> None:
+        """Close the store's connections; the next use opens them again."""
+        with self._opening:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+
+    # defining
+
+    @overload
+    def task(
+        self, function: Callable[Concatenate[Run, P], Coroutine[Any, Any, T]], /
+    ) -> Task[P, Coroutine[Any, Any, T], T]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[Run, P], T], /) -> Task[P, T, T]: ...
+    @overload
+    def task(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> Task[P, Coroutine[Any, Any, T], T]: ...
+    @overload
+    def task(self, function: Callable[P, T], /) -> Task[P, T, T]: ...
+    @overload
+    def task(self, **options: Unpack[TaskOptions]) -> Decorate: ...
+    def task(self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]) -> Any:
+        """Make a function a task: `@app.task` or `@app.task(retry=…, key=…)`."""
+        if function is not None:
+            return self._add(function, options, cycle=None)
+        return cast(Decorate, lambda function: self._add(function, options, cycle=None))
+
+    def perpetual(
+        self,
+        *,
+        every: Duration,
+        automatic: bool = False,
+        on_failure: Literal["continue", "stop"] = "continue",
+        **options: Unpack[TaskOptions],  # type: ignore[misc]
+    ) -> Decorate:
+        """Make a function a task that runs again and again; `run.again()` says when, else `every`."""
+        if on_failure not in ("continue", "stop"):
+            raise DefinitionError(
+                f"on_failure of a perpetual is {on_failure!r}; it takes 'continue' or 'stop'."
+            )
+        wait = duration(every, what="every")
+        cycle = Cycle(every=wait, automatic=automatic, on_failure=on_failure)
+        return cast(Decorate, lambda function: self._add(function, options, cycle=cycle))
+
+    def schedule(
+        self,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        mode: Literal["rate", "delay"] = "rate",
+        name: str | None = None,
+        timezone: str = "UTC",
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        missed: Literal["last", "skip", "all"] = "last",
+        grace: Duration | None = None,
+        max_catch_up: int = 100,
+        overlap: Literal["queue_one", "skip", "allow", "cancel_previous"] | None = None,
+        jitter: Duration = 0,
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> Callable[[Task[P, R, T]], Task[P, R, T]]:
+        """Run a task by itself, at the times of a cron line or at a fixed distance. Goes above `@app.task`."""
+
+        def decorate(task: Task[P, R, T]) -> Task[P, R, T]:
+            if not isinstance(task, Task):
+                raise DefinitionError(
+                    f"@app.schedule goes above @app.task: it got {task!r}. Write\n"
+                    "    @app.schedule(cron='0 2 * * *')\n    @app.task\n    def …"
+                )
+            title = checked_name(name or task.name, "name")
+            self._add_schedule(
+                title,
+                plain_terms(
+                    {
+                        "task": task.name,
+                        "cron": cron,
+                        "every": every,
+                        "mode": mode,
+                        "timezone": timezone,
+                        "missed": missed,
+                        "grace": grace,
+                        "max_catch_up": max_catch_up,
+                        "overlap": overlap or _overlap_of(task.options),
+                        "jitter": jitter,
+                        "start": start,
+                        "end": end,
+                        "arguments": self._pack(task.name, args, kwargs or {}),
+                    }
+                ),
+            )
+            return task
+
+        return decorate
+
+    def _add(self, function: Callable[..., Any], given: TaskOptions, *, cycle: Cycle | None) -> AnyTask:
+        if isinstance(function, Task):
+            raise DefinitionError(f"{function!r} is a task already: decorate the function once.")
+        if not callable(function):
+            raise DefinitionError(f"@app.task takes a function, not {function!r}.")
+        options = read_options(function, given)
+        known = self.tasks.get(options.name)
+        if known is not None and not _is_same(known.function, function):
+            raise DuplicateTask(options.name, _where(known.function), _where(function))
+        task: AnyTask = Task(function, options, self, cycle=cycle)
+        self.tasks[options.name] = task
+        return task
+
+    def _add_schedule(self, name: str, terms: Terms) -> None:
+        periodic.read_terms(name, terms)
+        known = self.schedule_terms.get(name)
+        if known is not None and known != terms:
+            raise DefinitionError(f"Two schedules are named {name!r}. Give one of them name='…'.")
+        self.schedule_terms[name] = terms
+
+    def get_task(self, name: str) -> AnyTask:
+        """A registered task by name."""
+        try:
+            return self.tasks[name]
+        except KeyError:
+            raise UnknownTask(name, self.tasks) from None
+
+    # asking
+
+    @property
+    def argument_cap(self) -> int:
+        """The most bytes packed arguments may take."""
+        return self.settings.argument_cap
+
+    def travelling_context(self) -> str:
+        """What `duly.bind` bound here."""
+        return context.packed()
+
+    def place(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
+        """Store requests, or leave them with the run that makes them for its own key."""
+        if (kept := _own(requests)) is not None:
+            return kept
+        if connection is not None:
+            return self.store.run_on(connection, self.store.offer(requests))
+        placed = self.store.run(self.store.put(requests))
+        self.store.ring()
+        return placed
+
+    async def aplace(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
+        """The async twin of place."""
+        if (kept := _own(requests)) is not None:
+            return kept
+        if connection is not None:
+            return await self.store.arun_on(connection, self.store.offer(requests))
+        placed = await self.store.arun(self.store.put(requests))
+        self.store.ring()
+        return placed
+
+    def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]:
+        """What the caller of enqueue gets."""
+        keeps = task.options.keep_result is not None
+        return Handle(self, placed.id, request.key, placed.generation, placed.decision, keeps_result=keeps)
+
+    def get_result(self, job_id: str) -> Handle[Any]:
+        """A handle on a job stored earlier, by anybody."""
+        job = self.jobs.get(job_id)
+        task = self.tasks.get(job.task)
+        keeps = task is not None and task.options.keep_result is not None
+        return Handle(
+            self, job.id, job.key, job.generation, Decision.KEPT, keeps_result=keeps or job.result is not None
+        )
+
+    # holding
+
+    def pause(self, *, task: str | AnyTask | None = None, queue: str | None = None, reason: str = "") -> None:
+        """Hold a task or a queue: its work waits, nothing is dropped."""
+        self.store.run(self.store.hold(Switch(*_held(task, queue), until=None, reason=reason)))
+
+    async def apause(
+        self, *, task: str | AnyTask | None = None, queue: str | None = None, reason: str = ""
+    ) -> None:
+        """The async twin of pause."""
+        await self.store.arun(self.store.hold(Switch(*_held(task, queue), until=None, reason=reason)))
+
+    def resume(self, *, task: str | AnyTask | None = None, queue: str | None = None) -> bool:
+        """Let a held task or queue go on; False if it was not held."""
+        was_held = self.store.run(self.store.free(*_held(task, queue)))
+        self.store.ring()
+        return was_held
+
+    async def aresume(self, *, task: str | AnyTask | None = None, queue: str | None = None) -> bool:
+        """The async twin of resume."""
+        was_held = await self.store.arun(self.store.free(*_held(task, queue)))
+        self.store.ring()
+        return was_held
+
+    def lock(self, name: str, ttl: Duration = "60s", wait: Duration = "3s") -> Lock:
+        """One holder at a time over all processes; a context manager, sync and async."""
+        return Lock(lambda: self.store, checked_name(name, "lock name"), ttl, wait)
+
+    # what handles ask
+
+    def look_up(self, job_id: str) -> Job | None:
+        """One job, or None."""
+        found = self.store.run(self.store.find(Selection(ids=(job_id,)), Page(1)))
+        return found[0] if found else None
+
+    async def alook_up(self, job_id: str) -> Job | None:
+        """The async twin of look_up."""
+        found = await self.store.arun(self.store.find(Selection(ids=(job_id,)), Page(1)))
+        return found[0] if found else None
+
+    def cancel_job(self, job_id: str) -> bool:
+        """Whether the cancel took effect."""
+        return bool(self.jobs.cancel(job_id))
+
+    async def acancel_job(self, job_id: str) -> bool:
+        """The async twin of cancel_job."""
+        return bool(await self.jobs.acancel(job_id))
+
+    def await_end(self, job_id: str, timeout: timedelta | None) -> Job | None:
+        """Look until the job has finished; the last look when time is up."""
+        pace = Pace(timeout)
+        while (job := self.look_up(job_id)) is not None and job.finished_at is None:
+            time.sleep(pace.next(job_id))
+        return job
+
+    async def aawait_end(self, job_id: str, timeout: timedelta | None) -> Job | None:
+        """The async twin of await_end."""
+        pace = Pace(timeout)
+        while (job := await self.alook_up(job_id)) is not None and job.finished_at is None:
+            await asyncio.sleep(pace.next(job_id))
+        return job
+
+    # schedules
+
+    def _schedule_desk(self) -> ScheduleDesk:
+        return ScheduleDesk(
+            store=lambda: self.store,
+            clock=self.clock,
+            known=self.schedule_terms,
+            tick_request=lambda schedule, tick: tick_request(self.get_task(schedule.task), schedule, tick),
+            handle=self._tick_handle,
+            pack_arguments=self._pack,
+        )
+
+    def _tick_handle(self, schedule: Schedule, request: Request, placed: Placed) -> Handle[Any]:
+        return self.handle(self.get_task(schedule.task), request, placed)
+
+    def _pack(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        task = self.get_task(name)
+        task.bind(args, kwargs)
+        return codec.pack(tuple(args), dict(kwargs), cap=self.argument_cap)
+
+
+def _own(requests: Sequence[Request]) -> list[Placed] | None:
+    """A request for the key of the run that makes it is settled with that run, never beside it."""
+    run = current_run.get()
+    if run is None or len(requests) != 1 or not run.owns(requests[0]):
+        return None
+    run.take(requests[0])
+    return [Placed(requests[0].id, 0, Decision.PENDING)]
+
+
+def _held(task: str | AnyTask | None, queue: str | None) -> tuple[Scope, str]:
+    if (task is None) == (queue is None):
+        raise DefinitionError("Say what to hold: task='…' or queue='…', and not both.")
+    if task is not None:
+        return Scope.TASK, task if isinstance(task, str) else task.name
+    assert queue is not None
+    return Scope.QUEUE, queue
+
+
+def _overlap_of(options: Options) -> str:
+    return str(options.overlap if options.overlap is not Overlap.QUEUE_ALL else Overlap.QUEUE_ONE)
+
+
+def _is_same(first: Callable[..., Any], second: Callable[..., Any]) -> bool:
+    """A module imported again (reload, or a child that runs the script) defines the same task anew."""
+    return _where(first) == _where(second)
+
+
+def _where(function: Callable[..., Any]) -> str:
+    code = getattr(function, "__code__", None)
+    place = f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(function, "__module__", "?")
+    return f"{getattr(function, '__qualname__', function)} ({place})"

@@ -1,0 +1,56 @@
+"""What a caller wants to travel along with its requests: into the run's log lines, over any process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from duly.errors import BadRequest
+
+Plain = str | int | float | bool | None
+
+_bound: ContextVar[Mapping[str, Plain] | None] = ContextVar("duly_bound", default=None)
+
+
+@contextmanager
+def bind(**context: Plain) -> Iterator[None]:
+    """Log lines and requests made inside carry these names and values.
+
+    with duly.bind(lease_id=42, user_id=7):
+        search_lease.enqueue(42)
+    """
+    for name, value in context.items():
+        if not isinstance(value, str | int | float | bool | None):
+            raise BadRequest(
+                f"bind({name}={value!r}) cannot travel: use text, a number, True, False or None."
+            )
+    token = _bound.set({**bound(), **context})
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def bound() -> Mapping[str, Plain]:
+    """What is bound here."""
+    return _bound.get() or {}
+
+
+def packed() -> str:
+    """As it is stored with a request."""
+    return json.dumps(dict(bound())) if _bound.get() else "{}"
+
+
+@contextmanager
+def restored(text: str) -> Iterator[None]:
+    """Inside a run: what its request was made under."""
+    if text == "{}":
+        yield
+        return
+    token = _bound.set(json.loads(text))
+    try:
+        yield
+    finally:
+        _bound.reset(token)

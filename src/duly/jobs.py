@@ -1,0 +1,232 @@
+"""`app.jobs`: look at jobs and act on them, by id or by what they have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from duly.converse import Conversation, aconverse, converse
+from duly.durations import Duration, duration
+from duly.errors import ResultTimeout, UnknownJob
+from duly.job import FINISHED, Job, State
+from duly.stores.contract import Amended, Amendment, Cancel, Delete, Page, Postpone, Revive, Selection, Store
+from duly.stores.drive import Operation
+
+T = TypeVar("T")
+
+FIRST_LOOK, LAST_LOOK = 0.002, 0.1
+"""Seconds between two looks at a job that somebody waits for: quick at first, then gentle."""
+
+
+class HasId(Protocol):
+    """A handle, a job or anything else that names a job."""
+
+    @property
+    def id(self) -> str: ...
+
+
+class Acted(NamedTuple):
+    """What became of an order to many jobs."""
+
+    changed: list[str]
+    refused: dict[str, str]
+    """Job id to the reason."""
+
+    def __bool__(self) -> bool:
+        return bool(self.changed)
+
+
+class Jobs:
+    """Every method has an async twin with a leading `a`."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+
+    # looking
+
+    def list(self, *, limit: int = 100, before: int | None = None, **filters: Any) -> list[Job]:
+        """Jobs, newest first. Filters: task, state, key, queue, error (a part of its text)."""
+        return self._run(self._find(limit, before, filters))
+
+    async def alist(self, *, limit: int = 100, before: int | None = None, **filters: Any) -> list[Job]:
+        """The async twin of list."""
+        return await self._arun(self._find(limit, before, filters))
+
+    def count(self, **filters: Any) -> int:
+        """How many jobs match."""
+        return self._run(self._store().count(selection(filters)))
+
+    async def acount(self, **filters: Any) -> int:
+        """The async twin of count."""
+        return await self._arun(self._store().count(selection(filters)))
+
+    def get(self, job: str | HasId) -> Job:
+        """One job with its history; UnknownJob if it is not there."""
+        return _only(id_of(job), self._run(self._get(id_of(job))))
+
+    async def aget(self, job: str | HasId) -> Job:
+        """The async twin of get."""
+        return _only(id_of(job), await self._arun(self._get(id_of(job))))
+
+    # acting
+
+    def retry(self, *jobs: str | HasId, by: str = "", **filters: Any) -> Acted:
+        """Run finished jobs once more: a new generation with fresh budgets. Refused where a newer request exists."""
+        return converse(self._store(), self._amend(jobs, filters, Revive(), by))
+
+    async def aretry(self, *jobs: str | HasId, by: str = "", **filters: Any) -> Acted:
+        """The async twin of retry."""
+        return await aconverse(self._store(), self._amend(jobs, filters, Revive(), by))
+
+    def cancel(self, *jobs: str | HasId, by: str = "", **filters: Any) -> Acted:
+        """Cancel waiting jobs; ask running ones to stop."""
+        return converse(self._store(), self._amend(jobs, filters, Cancel(), by))
+
+    async def acancel(self, *jobs: str | HasId, by: str = "", **filters: Any) -> Acted:
+        """The async twin of cancel."""
+        return await aconverse(self._store(), self._amend(jobs, filters, Cancel(), by))
+
+    def delete(self, *jobs: str | HasId, by: str = "", **filters: Any) -> Acted:
+        """Forget jobs; running ones are asked to stop first."""
+        return converse(self._store(), self._amend(jobs, filters, Delete(), by))
+
+    async def adelete(self, *jobs: str | HasId, by: str = "", **filters: Any) -> Acted:
+        """The async twin of delete."""
+        return await aconverse(self._store(), self._amend(jobs, filters, Delete(), by))
+
+    def postpone(self, *jobs: str | HasId, at: datetime | None = None, by: str = "", **filters: Any) -> Acted:
+        """Make waiting jobs ready at another time; now, when `at` is not given."""
+        return converse(self._store(), self._amend(jobs, filters, Postpone(at), by))
+
+    async def apostpone(
+        self, *jobs: str | HasId, at: datetime | None = None, by: str = "", **filters: Any
+    ) -> Acted:
+        """The async twin of postpone."""
+        return await aconverse(self._store(), self._amend(jobs, filters, Postpone(at), by))
+
+    # waiting
+
+    def wait_all(self, jobs: Iterable[str | HasId], timeout: Duration | None = None) -> list[Job]:
+        """Wait until all have finished; returns them in the order given."""
+        limit = None if timeout is None else duration(timeout, what="timeout")
+        pace = Pace(limit)
+        ended = Ended([id_of(job) for job in jobs])
+        while not ended.take(self._run(self._find_many(ended.missing))):
+            time.sleep(pace.next(ended.missing[0]))
+        return ended.in_order()
+
+    async def await_all(self, jobs: Iterable[str | HasId], timeout: Duration | None = None) -> list[Job]:
+        """The async twin of wait_all."""
+        limit = None if timeout is None else duration(timeout, what="timeout")
+        pace = Pace(limit)
+        ended = Ended([id_of(job) for job in jobs])
+        while not ended.take(await self._arun(self._find_many(ended.missing))):
+            await asyncio.sleep(pace.next(ended.missing[0]))
+        return ended.in_order()
+
+    # operations
+
+    def _run(self, operation: Operation[T]) -> T:
+        return self._store().run(operation)
+
+    async def _arun(self, operation: Operation[T]) -> T:
+        return await self._store().arun(operation)
+
+    def _find(self, limit: int, before: int | None, filters: dict[str, Any]) -> Operation[list[Job]]:
+        return self._store().find(selection(filters), Page(limit, before))
+
+    def _get(self, job_id: str) -> Operation[list[Job]]:
+        return self._store().find(Selection(ids=(job_id,)), Page(1, with_history=True))
+
+    def _find_many(self, ids: Sequence[str]) -> Operation[list[Job]]:
+        part = tuple(ids[:500])
+        return self._store().find(Selection(ids=part), Page(len(part)))
+
+    def _amend(
+        self, jobs: Sequence[str | HasId], filters: dict[str, Any], order: Amendment, by: str
+    ) -> Conversation[Acted]:
+        chosen = selection({**filters, "ids": tuple(id_of(job) for job in jobs)})
+        answers: list[Amended] = yield self._store().amend(chosen, order, by=by)
+        self._store().ring()
+        changed = [answer.id for answer in answers if answer.took_effect]
+        return Acted(changed, {answer.id: answer.reason for answer in answers if not answer.took_effect})
+
+
+class Pace:
+    """How long to wait before the next look, and when to give up."""
+
+    def __init__(self, limit: timedelta | None) -> None:
+        self._limit = limit
+        self._deadline = None if limit is None else time.monotonic() + limit.total_seconds()
+        self._step = FIRST_LOOK
+
+    def next(self, job_id: str) -> float:
+        """Seconds until the next look; ResultTimeout once there is no time left."""
+        left = LAST_LOOK if self._deadline is None else self._deadline - time.monotonic()
+        if left <= 0:
+            raise ResultTimeout(job_id, self._limit or timedelta(0))
+        self._step = min(self._step * 1.5, LAST_LOOK)
+        return min(self._step, left)
+
+
+class Ended:
+    """The finished ones among the jobs somebody waits for."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self._ids = list(ids)
+        self._jobs: dict[str, Job] = {}
+        self.missing: list[str] = list(dict.fromkeys(ids))
+
+    def take(self, seen: Sequence[Job]) -> bool:
+        """Note what has finished; True when nothing is missing any more."""
+        asked = set(self.missing[:500])
+        gone = asked - {job.id for job in seen}
+        if gone:
+            raise UnknownJob(sorted(gone)[0])
+        self._jobs.update({job.id: job for job in seen if job.state in FINISHED})
+        self.missing = [job_id for job_id in self.missing if job_id not in self._jobs]
+        return not self.missing
+
+    def in_order(self) -> list[Job]:
+        """As they were asked for."""
+        return [self._jobs[job_id] for job_id in self._ids]
+
+
+def id_of(job: str | HasId) -> str:
+    """A job's id from whatever names it."""
+    return job if isinstance(job, str) else job.id
+
+
+def selection(filters: dict[str, Any]) -> Selection:
+    """Filters as people write them, to the store's terms."""
+    known = {"ids", "task", "state", "queue", "key", "error"}
+    unknown = set(filters) - known
+    if unknown:
+        raise TypeError(
+            f"Jobs cannot be filtered by {sorted(unknown)[0]!r}. Filters: {', '.join(sorted(known))}."
+        )
+    return Selection(
+        ids=tuple(filters.get("ids", ())),
+        tasks=_names(filters.get("task")),
+        states=tuple(State(state) for state in _names(filters.get("state"))),
+        queues=_names(filters.get("queue")),
+        key=filters.get("key"),
+        error=filters.get("error"),
+    )
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """One name, a task, or several of either."""
+    if value is None:
+        return ()
+    many = value if isinstance(value, list | tuple | set | frozenset) else (value,)
+    return tuple(one if isinstance(one, str) else one.name for one in many)
+
+
+def _only(job_id: str, found: Sequence[Job]) -> Job:
+    if not found:
+        raise UnknownJob(job_id)
+    return found[0]

@@ -1,0 +1,282 @@
+"""One claim to one verdict. No store in here: what a run wants of the store it leaves in its effects.
+
+A body gets a `Run` where it asks for one by annotation. The same code serves the loop, a thread and a
+child process; only who carries the answer home differs.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple
+
+from duly import codec
+from duly.durations import Duration, duration
+from duly.errors import ConditionFailed, DulyError, NotInRun, RetryAfter, SoftLimitExceeded
+from duly.job import Claim, Fence, Request
+from duly.kinds import oneshot, perpetual
+from duly.kinds.outcome import Effects, Ended, Ending, Raised, Returned
+from duly.lifecycle import Fail, Verdict
+from duly.options import Options
+from duly.retry import next_try
+
+TRACEBACK_LIMIT = 16_000
+
+current_run: ContextVar[Run | None] = ContextVar("duly_current_run", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run says it is."""
+
+    done: float
+    total: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """A wish to hold a task's lane, for this process or for all."""
+
+    task: str
+    wait: timedelta
+    scope: Literal["cluster", "process"] = "cluster"
+    reason: str = ""
+
+
+Signal = Progress | Throttle
+"""What cannot wait for the run's end."""
+
+
+class Run:
+    """One try at one job, as its body sees it."""
+
+    def __init__(self, claim: Claim, options: Options, tell: Callable[[Signal], None]) -> None:
+        self._claim = claim
+        self._options = options
+        self._tell = tell
+        self.effects = Effects()
+        self.superseded = False
+        """True once a newer request replaced this one, or the lease was lost: nothing this run says counts."""
+        self.cancelled = False
+        """True once somebody asked this run to stop."""
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self._claim.id
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self._options.name
+
+    @property
+    def key(self) -> str | None:
+        """What the work is about, if the request said so."""
+        return self._claim.key
+
+    @property
+    def generation(self) -> int:
+        """The order of this request among all requests."""
+        return self._claim.generation
+
+    @property
+    def epoch(self) -> int:
+        """How often the job was lent: a fencing token for systems outside."""
+        return self._claim.epoch
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first try of this cycle, 2 after one failure, and so on."""
+        return self._claim.attempt + 1
+
+    @property
+    def tick(self) -> datetime | None:
+        """The instant of the schedule this run stands for."""
+        return self._claim.tick
+
+    @property
+    def due(self) -> datetime:
+        """When the job was to run, as first asked for."""
+        return self._claim.due
+
+    @property
+    def idempotency_key(self) -> str:
+        """For calls to the outside: the same over retries, crashes and deferrals of one cycle."""
+        return self._claim.idempotency_key
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose lines carry the job's id, task, key, attempt and epoch."""
+        return logging.LoggerAdapter(logging.getLogger(f"duly.task.{self.task}"), log_context(self._claim))
+
+    @property
+    def connection(self) -> Any:
+        """The transaction of an exactly-once task."""
+        raise NotInRun(
+            f"Task {self.task} has no transaction: declare it with delivery='exactly_once' to get run.connection."
+        )
+
+    def again(self, *, after: Duration | None = None, at: datetime | None = None) -> None:
+        """Say when a perpetual task's next cycle is due. The last call counts."""
+        if (after is None) == (at is None):
+            raise DulyError("run.again() takes either after='30s' or at=a datetime with a time zone.")
+        if at is not None and at.utcoffset() is None:
+            raise DulyError(f"run.again(at={at!r}) needs a time zone: use datetime.now(UTC) + ….")
+        self.effects.again_at = at
+        self.effects.again_after = None if after is None else duration(after, what="after")
+        self.effects.stops = False
+
+    def stop(self) -> None:
+        """End a perpetual task after this cycle; it stays stopped until somebody enqueues it."""
+        self.effects.stops = True
+
+    def defer(self, wait: Duration) -> None:
+        """Put this job off: no attempt is counted, also if the body raises afterwards."""
+        self.effects.defers = duration(wait, what="defer")
+
+    def throttle(
+        self, wait: Duration, *, scope: Literal["cluster", "process"] = "cluster", reason: str = ""
+    ) -> None:
+        """Hold all further jobs of this task for a while; this run is not affected."""
+        self._tell(Throttle(self.task, duration(wait, what="throttle"), scope, reason))
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell how far the run is; readers see it within a second."""
+        self._tell(Progress(done, total, message))
+
+    def take(self, request: Request) -> None:
+        """A request for the run's own key becomes part of its settle. The last one counts."""
+        self.effects.requests = [request]
+
+    def owns(self, request: Request) -> bool:
+        """Whether a request is for this run's own key."""
+        return self.key is not None and (request.task, request.key) == (self._claim.task, self.key)
+
+
+def log_context(claim: Claim) -> dict[str, object]:
+    """What every log line of a run carries."""
+    return {
+        "job_id": claim.id,
+        "task_name": claim.task,
+        "job_key": claim.key,
+        "attempt": claim.attempt + 1,
+        "epoch": claim.epoch,
+    }
+
+
+@contextmanager
+def as_current(run: Run) -> Iterator[None]:
+    """Requests made inside belong to this run."""
+    token = current_run.set(run)
+    try:
+        yield
+    finally:
+        current_run.reset(token)
+
+
+class Job(NamedTuple):
+    """What a body is called with."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Concluded(NamedTuple):
+    """A run's end, ready to be settled."""
+
+    fence: Fence
+    verdict: Verdict
+    then: tuple[Request, ...]
+    started_at: datetime | None
+
+
+def returned(options: Options, value: Any) -> Ending:
+    """A result that cannot be stored is a failure of the task, told as such."""
+    if options.keep_result is None:
+        return Returned()
+    try:
+        return Returned(codec.pack_value(value))
+    except DulyError as error:
+        return Raised(f"Unsupported type in the result: {error}", reason="result cannot be stored")
+
+
+def raised(options: Options, claim: Claim, error: BaseException, *, now: datetime, spread: float) -> Ending:
+    """What an exception means: skip, another try, or failure."""
+    if isinstance(error, ConditionFailed):
+        return Raised(str(error) or "its condition no longer holds", skips=True)
+    return Raised(
+        describe(error),
+        retry_after=_wait(options, claim, error, now=now, spread=spread),
+        reason="soft limit exceeded" if isinstance(error, SoftLimitExceeded) else "failed",
+    )
+
+
+def _wait(
+    options: Options, claim: Claim, error: BaseException, *, now: datetime, spread: float
+) -> timedelta | None:
+    asked = duration(error.after, what="RetryAfter") if isinstance(error, RetryAfter) else None
+    at = next_try(
+        options.retry,
+        error,
+        attempt=claim.attempt + 1,
+        first_failure=claim.first_failure or now,
+        now=now,
+        spread=spread,
+        asked=asked,
+    )
+    return None if at is None else max(at - now, timedelta(0))
+
+
+def limit_exceeded(
+    options: Options, claim: Claim, limit: timedelta, *, now: datetime, spread: float
+) -> Ending:
+    """A hard limit ends the run, not the job: it goes on within its attempts, whatever `on` lists."""
+    error = f"hard limit of {limit.total_seconds():g} s exceeded"
+    policy = options.retry
+    if policy is None:
+        return Raised(error, reason="hard limit exceeded")
+    at = next_try(
+        policy,
+        _any_listed(policy.on),
+        attempt=claim.attempt + 1,
+        first_failure=claim.first_failure or now,
+        now=now,
+        spread=spread,
+    )
+    return Raised(error, None if at is None else max(at - now, timedelta(0)), reason="hard limit exceeded")
+
+
+def _any_listed(on: Any) -> BaseException:
+    kind = on[0] if isinstance(on, tuple) else on
+    error: BaseException = kind.__new__(kind)
+    return error
+
+
+def decide(
+    options: Options, cycle: perpetual.Cycle | None, claim: Claim, ending: Ending, effects: Effects
+) -> Verdict:
+    """The verdict of the task's kind."""
+    ended = Ended(options, claim, ending, effects)
+    return oneshot.decide(ended) if cycle is None else perpetual.decide(ended, cycle)
+
+
+def describe(error: BaseException) -> str:
+    """Traceback and message as text, also for exceptions whose own text is broken."""
+    try:
+        text = "".join(traceback.format_exception(error)).rstrip()
+    except Exception:
+        text = f"{type(error).__module__}.{type(error).__qualname__} (its text cannot be shown)"
+    text = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+    return text if len(text) <= TRACEBACK_LIMIT else "… " + text[-TRACEBACK_LIMIT:]
+
+
+def undecodable(error: DulyError) -> Fail:
+    """Arguments nobody can rebuild: not a crash loop, one failure that names the reason."""
+    return Fail(str(error), "arguments cannot be decoded")

@@ -1,0 +1,257 @@
+"""`app.schedules`: what runs by itself, and an operator's hand on it.
+
+Two records per schedule: its terms, written by the code that defines it, and an overlay, written by
+operators. A deploy rewrites only the first, `reset` removes only the second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from duly.clock import Clock
+from duly.converse import Conversation, aconverse, converse
+from duly.errors import DefinitionError, UnknownSchedule
+from duly.handle import Handle
+from duly.ids import new_id
+from duly.job import Clash, Job, Keep, Request
+from duly.kinds import periodic
+from duly.kinds.periodic import Schedule, Terms
+from duly.stores.contract import Page, Placed, Postpone, Scope, Selection, Store, Switch
+
+TERMS: Final = "schedule"
+OVERLAY: Final = "schedule overlay"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleView:
+    """A schedule as it stands."""
+
+    name: str
+    task: str
+    terms: Mapping[str, Any]
+    """In force: the code's, overlaid with the operator's."""
+    overlay: Mapping[str, Any]
+    is_paused: bool
+    is_known: bool
+    """False when it left the code: it is parked until the code comes back."""
+    last_tick: datetime | None
+    next_look: datetime | None
+    """When it will put its next tick, or look whether one is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What schedules ask of the application."""
+
+    store: Callable[[], Store]
+    clock: Clock
+    known: Mapping[str, Terms]
+    """The code's schedules by name."""
+    tick_request: Callable[[Schedule, datetime], Request]
+    handle: Callable[[Schedule, Request, Placed], Handle[Any]]
+    pack_arguments: Callable[[str, Any, Any], str]
+    """Task name, args and kwargs to packed text, checked against the task's signature."""
+
+
+class Schedules:
+    """Every method has an async twin with a leading `a`."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def list(self) -> list[ScheduleView]:
+        """All schedules the store or the code knows, by name."""
+        return self._hold(self._list())
+
+    async def alist(self) -> list[ScheduleView]:
+        """The async twin of list."""
+        return await self._ahold(self._list())
+
+    def pause(self, name: str) -> None:
+        """Put no ticks until resumed; what was missed then falls under the schedule's `missed`."""
+        self._hold(self._pause(name))
+
+    async def apause(self, name: str) -> None:
+        """The async twin of pause."""
+        await self._ahold(self._pause(name))
+
+    def resume(self, name: str) -> None:
+        """Go on, applying `missed` to the ticks of the pause."""
+        self._hold(self._resume(name))
+
+    async def aresume(self, name: str) -> None:
+        """The async twin of resume."""
+        await self._ahold(self._resume(name))
+
+    def trigger(self, name: str) -> Handle[Any]:
+        """Run it once now, beside its timetable, by its overlap rule."""
+        return self._hold(self._trigger(name))
+
+    async def atrigger(self, name: str) -> Handle[Any]:
+        """The async twin of trigger."""
+        return await self._ahold(self._trigger(name))
+
+    def edit(self, name: str, **changes: Any) -> ScheduleView:
+        """Overlay the code's terms; survives deploys. No tick is lost or doubled at the edit."""
+        return self._hold(self._edit(name, changes))
+
+    async def aedit(self, name: str, **changes: Any) -> ScheduleView:
+        """The async twin of edit."""
+        return await self._ahold(self._edit(name, changes))
+
+    def reset(self, name: str) -> ScheduleView:
+        """Remove the overlay: the code's terms are in force again."""
+        return self._hold(self._reset(name))
+
+    async def areset(self, name: str) -> ScheduleView:
+        """The async twin of reset."""
+        return await self._ahold(self._reset(name))
+
+    def _hold(self, conversation: Conversation[Any]) -> Any:
+        return converse(self._desk.store(), conversation)
+
+    async def _ahold(self, conversation: Conversation[Any]) -> Any:
+        return await aconverse(self._desk.store(), conversation)
+
+    # conversations
+
+    def _list(self) -> Conversation[list[ScheduleView]]:
+        store = self._desk.store()
+        stored: dict[str, str] = yield store.records(TERMS)
+        overlays: dict[str, str] = yield store.records(OVERLAY)
+        switches: list[Switch] = yield store.switches()
+        names = sorted({*stored, *self._desk.known})
+        jobs: list[Job] = []
+        if names:
+            lanes = tuple(periodic.job_task(name) for name in names)
+            jobs = yield store.find(Selection(tasks=lanes), Page(len(names) * 2))
+        held = {switch.name for switch in switches if switch.scope is Scope.TASK}
+        return [self._view(name, stored, overlays, held, jobs) for name in names]
+
+    def _view(
+        self, name: str, stored: dict[str, str], overlays: dict[str, str], held: set[str], jobs: list[Job]
+    ) -> ScheduleView:
+        terms = json.loads(stored[name]) if name in stored else dict(self._desk.known[name])
+        overlay = json.loads(overlays.get(name, "{}"))
+        lane = periodic.job_task(name)
+        job = next((job for job in jobs if job.task == lane), None)
+        merged = merge(terms, overlay)
+        return ScheduleView(
+            name=name,
+            task=merged["task"],
+            terms=merged,
+            overlay=overlay,
+            is_paused=lane in held or merged["task"] in held,
+            is_known=name in self._desk.known,
+            last_tick=periodic.unpack_last_tick(job.arguments) if job else None,
+            next_look=job.ready_at if job else None,
+        )
+
+    def _one(self, name: str) -> Conversation[ScheduleView]:
+        views = yield from self._list()
+        for view in views:
+            if view.name == name:
+                return view
+        raise UnknownSchedule(name, [view.name for view in views])
+
+    def _pause(self, name: str) -> Conversation[None]:
+        view = yield from self._one(name)
+        yield self._desk.store().hold(Switch(Scope.TASK, periodic.job_task(view.name), None))
+
+    def _resume(self, name: str) -> Conversation[None]:
+        view = yield from self._one(name)
+        yield self._desk.store().free(Scope.TASK, periodic.job_task(view.name))
+        self._desk.store().ring()
+
+    def _trigger(self, name: str) -> Conversation[Handle[Any]]:
+        view = yield from self._one(name)
+        schedule = periodic.read_terms(name, view.terms)
+        request = self._desk.tick_request(schedule, self._desk.clock.now())
+        placed: list[Placed] = yield self._desk.store().put([request])
+        self._desk.store().ring()
+        return self._desk.handle(schedule, request, placed[0])
+
+    def _edit(self, name: str, changes: Mapping[str, Any]) -> Conversation[ScheduleView]:
+        view = yield from self._one(name)
+        overlay = {**view.overlay, **self._plain(view, changes)}
+        periodic.read_terms(name, merge(view.terms, overlay))
+        yield self._desk.store().record(OVERLAY, name, json.dumps(overlay))
+        yield from self._look_again(name)
+        return (yield from self._one(name))
+
+    def _reset(self, name: str) -> Conversation[ScheduleView]:
+        yield from self._one(name)
+        yield self._desk.store().record(OVERLAY, name, None)
+        yield from self._look_again(name)
+        return (yield from self._one(name))
+
+    def _look_again(self, name: str) -> Conversation[None]:
+        """The schedule's job looks at its clock again at once, also if it is running just now."""
+        lane = Selection(tasks=(periodic.job_task(name),))
+        yield self._desk.store().amend(lane, Postpone())
+        self._desk.store().ring()
+
+    def _plain(self, view: ScheduleView, changes: Mapping[str, Any]) -> Terms:
+        terms = dict(changes)
+        if "args" in terms or "kwargs" in terms:
+            args, kwargs = terms.pop("args", ()), terms.pop("kwargs", {})
+            terms["arguments"] = self._desk.pack_arguments(view.task, args, kwargs)
+        unknown = set(terms) - periodic.EDITABLE
+        if unknown:
+            raise DefinitionError(
+                f"A schedule's {sorted(unknown)[0]!r} cannot be edited. Editable: "
+                f"{', '.join(sorted(periodic.EDITABLE - {'arguments'}))}, args, kwargs."
+            )
+        return plain_terms(terms)
+
+
+def merge(terms: Mapping[str, Any], overlay: Mapping[str, Any]) -> Terms:
+    """The operator's terms over the code's; saying cron takes every away, and the other way round."""
+    merged = {**terms, **overlay}
+    if overlay.get("cron") is not None:
+        merged["every"] = None
+    elif overlay.get("every") is not None:
+        merged["cron"] = None
+    return merged
+
+
+def plain_terms(terms: Mapping[str, Any]) -> Terms:
+    """Datetimes and durations as JSON carries them."""
+    return {name: _plain_value(value) for name, value in terms.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.total_seconds() if hasattr(value, "total_seconds") else value
+
+
+def register(store: Store, clock: Clock, known: Mapping[str, Terms]) -> Conversation[None]:
+    """Bring the code's schedules to the store: new terms take effect at once, overlays stay."""
+    stored: dict[str, str] = yield store.records(TERMS)
+    for name, terms in known.items():
+        text = json.dumps(terms, sort_keys=True)
+        if stored.get(name) != text:
+            yield store.record(TERMS, name, text)
+            if name in stored:
+                yield store.amend(Selection(tasks=(periodic.job_task(name),)), Postpone())
+    if known:
+        yield store.put([seed(name, clock.now()) for name in known])
+
+
+def seed(name: str, now: datetime) -> Request:
+    """The schedule's own job, put only if it is not there."""
+    return Request(
+        id=new_id(),
+        task=periodic.job_task(name),
+        queue=periodic.QUEUE,
+        priority=100,
+        key=name,
+        arguments=periodic.pack_last_tick(now),
+        clash=Clash.SEED,
+        keep=Keep(),
+    )

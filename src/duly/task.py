@@ -1,0 +1,342 @@
+"""A Task is a value: a function, what it declares, and the way to ask for it.
+
+Typed so that a checker sees the arguments of `enqueue` as those of the function, through every
+option-setting call, with an injected Run taken out and a coroutine's result unwrapped.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
+
+from duly import codec
+from duly.clock import SystemClock
+from duly.durations import Duration, duration
+from duly.errors import BadRequest, WrongSignature
+from duly.handle import Handle
+from duly.ids import new_id
+from duly.job import Claim, Clash, Guard, Overlap, Request
+from duly.kinds.perpetual import Cycle
+from duly.options import Options, checked_name, checked_priority
+from duly.run import Run
+from duly.stores.contract import Placed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+Call = tuple[Sequence[Any], Mapping[str, Any]]
+
+
+class Desk(Protocol):
+    """Where requests are handed in: the application."""
+
+    @property
+    def argument_cap(self) -> int: ...
+    def place(self, requests: Sequence[Request], connection: Any) -> list[Placed]: ...
+    async def aplace(self, requests: Sequence[Request], connection: Any) -> list[Placed]: ...
+    def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]: ...
+    def travelling_context(self) -> str: ...
+
+
+class UsingOptions(TypedDict, total=False):
+    """The keywords of `task.using(...)`."""
+
+    key: str | None
+    replace: bool
+    unique_for: Duration | None
+    trailing: bool
+    run_after: datetime | Duration | None
+    queue_name: str
+    priority: int
+    overlap: typing.Literal["queue_one", "skip", "allow", "cancel_previous"]
+    expires: Duration | None
+    connection: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What one call asks for beyond the arguments."""
+
+    key: str | None = None
+    replaces: bool = False
+    unique_for: timedelta | None = None
+    trailing: bool = False
+    run_after: datetime | None = None
+    delay: timedelta | None = None
+    queue_name: str | None = None
+    priority: int | None = None
+    overlap: Overlap | None = None
+    expires: timedelta | None = None
+    connection: Any = None
+
+
+def read_wishes(before: Wishes, given: UsingOptions) -> Wishes:
+    """Later calls of using() refine earlier ones; a mistake is named before anything is stored."""
+    unknown = set(given) - set(UsingOptions.__annotations__)
+    if unknown:
+        raise BadRequest(
+            f"using() has no option {sorted(unknown)[0]!r}. Options: {', '.join(UsingOptions.__annotations__)}."
+        )
+    changes: dict[str, Any] = {}
+    if "key" in given:
+        changes["key"] = _checked_key(given["key"])
+    if "replace" in given:
+        changes["replaces"] = given["replace"]
+    if given.get("unique_for") is not None:
+        changes["unique_for"] = duration(given["unique_for"], what="unique_for", allow_zero=False)  # type: ignore[arg-type]
+    if "trailing" in given:
+        changes["trailing"] = given["trailing"]
+    if "run_after" in given:
+        changes |= _when(given["run_after"])
+    if "queue_name" in given:
+        changes["queue_name"] = checked_name(given["queue_name"], "queue_name")
+    if "priority" in given:
+        changes["priority"] = checked_priority(given["priority"])
+    if "overlap" in given:
+        changes["overlap"] = Overlap(given["overlap"])
+    if given.get("expires") is not None:
+        changes["expires"] = duration(given["expires"], what="expires", allow_zero=False)  # type: ignore[arg-type]
+    if "connection" in given:
+        changes["connection"] = given["connection"]
+    return replace(before, **changes)
+
+
+def _when(value: datetime | Duration | None) -> dict[str, Any]:
+    if value is None:
+        return {"run_after": None, "delay": None}
+    if not isinstance(value, datetime):
+        return {"run_after": None, "delay": duration(value, what="run_after")}
+    if value.utcoffset() is None:
+        raise BadRequest(
+            f"run_after={value!r} has no time zone. Use an aware datetime, or a wait such as '10s'."
+        )
+    return {"run_after": value, "delay": None}
+
+
+def _checked_key(key: object) -> str | None:
+    if key is None:
+        return None
+    if not isinstance(key, str) or not key or len(key) > 500 or "\x00" in key or not _is_encodable(key):
+        raise BadRequest(f"key={key!r} cannot be used: a key is 1 to 500 characters of text without NUL.")
+    return key
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class Inlet(typing.NamedTuple):
+    """The parameter of a function that gets the Run: its name, and its place if it has one."""
+
+    name: str
+    position: int | None
+
+
+def find_inlet(function: Callable[..., Any]) -> Inlet | None:
+    """A parameter annotated `Run` is injected; nothing else is magic."""
+    for position, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if _asks_for_run(function, parameter):
+            by_place = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            return Inlet(parameter.name, position if by_place else None)
+    return None
+
+
+def _asks_for_run(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
+    annotation = parameter.annotation
+    if isinstance(
+        annotation, str
+    ):  # from __future__ import annotations: look the name up where it was written
+        annotation = getattr(function, "__globals__", {}).get(annotation.rpartition(".")[2], annotation)
+        return annotation is Run or annotation in ("Run", "duly.Run")
+    return annotation is Run
+
+
+class Task(Generic[P, R, T]):
+    """A function that can also be asked for.
+
+    Calling it calls the function. `enqueue` stores a job for a worker; `using` sets options for one
+    request. R is what a call returns, T what the job's result is.
+    """
+
+    def __init__(
+        self, function: Callable[..., R], options: Options, desk: Desk, *, cycle: Cycle | None = None
+    ) -> None:
+        self.function = function
+        self.options = options
+        self.cycle = cycle
+        self.desk = desk
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.inlet = find_inlet(function)
+        self._signature = _asked_for(function, self.inlet)
+        update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The name jobs are stored under."""
+        return self.options.name
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Refuse arguments the function could not be called with: a mistake surfaces at enqueue."""
+        try:
+            self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise WrongSignature(self.name, str(error)) from None
+
+    def invoke(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
+        """Call the function with its Run in place."""
+        if self.inlet is None:
+            return self.function(*args, **kwargs)
+        name, position = self.inlet
+        if position is None or position > len(args):
+            return self.function(*args, **{**kwargs, name: run})
+        return self.function(*args[:position], run, *args[position:], **kwargs)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """A plain call of the function: no queue, no guard, no retry."""
+        if self.inlet is None:
+            return self.function(*args, **kwargs)
+        return self.invoke(detached_run(self.options), args, kwargs)
+
+    def using(self, **given: Unpack[UsingOptions]) -> Using[P, T]:
+        """Options for one request, as Django spells them; call `enqueue` on what comes back."""
+        return Using(self, read_wishes(Wishes(), given))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T]:
+        """Store a job for a worker; it is durable when this returns."""
+        return Using[P, T](self, Wishes()).enqueue(*args, **kwargs)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T]:
+        """The async twin of enqueue."""
+        return await Using[P, T](self, Wishes()).aenqueue(*args, **kwargs)
+
+    def enqueue_many(self, calls: Iterable[Call]) -> list[Handle[T]]:
+        """Store many jobs in one write; each call is ((args…), {kwargs…})."""
+        return Using[P, T](self, Wishes()).enqueue_many(calls)
+
+    async def aenqueue_many(self, calls: Iterable[Call]) -> list[Handle[T]]:
+        """The async twin of enqueue_many."""
+        return await Using[P, T](self, Wishes()).aenqueue_many(calls)
+
+
+def _asked_for(function: Callable[..., Any], inlet: Inlet | None) -> inspect.Signature:
+    signature = inspect.signature(function)
+    if inlet is None:
+        return signature
+    return signature.replace(parameters=[p for p in signature.parameters.values() if p.name != inlet.name])
+
+
+def detached_run(options: Options) -> Run:
+    """The Run of a plain call: real enough to be asked, with nobody to tell."""
+    claim = Claim(
+        id=new_id(), epoch=1, nonce="", task=options.name, queue=options.queue_name, key=None, generation=0,
+        arguments="[[],{}]", attempt=0, crashes=0, deferrals=0, cycle=0, is_suspect=False,
+        due=SystemClock().now(), tick=None, first_failure=None, context="{}",
+    )  # fmt: skip
+    return Run(claim, options, tell=lambda signal: None)
+
+
+class Using(Generic[P, T]):
+    """A task with options for the next request."""
+
+    def __init__(self, task: Task[P, Any, T], wishes: Wishes) -> None:
+        self._task = task
+        self._wishes = wishes
+
+    def using(self, **given: Unpack[UsingOptions]) -> Using[P, T]:
+        """Further options on top of these."""
+        return Using(self._task, read_wishes(self._wishes, given))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T]:
+        """Store a job for a worker; it is durable when this returns (or when the given connection commits)."""
+        return self.enqueue_many([(args, kwargs)])[0]
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T]:
+        """The async twin of enqueue."""
+        return (await self.aenqueue_many([(args, kwargs)]))[0]
+
+    def enqueue_many(self, calls: Iterable[Call]) -> list[Handle[T]]:
+        """Store many jobs in one write."""
+        requests = [self._request(args, kwargs) for args, kwargs in calls]
+        return self._handles(requests, self._task.desk.place(requests, self._wishes.connection))
+
+    async def aenqueue_many(self, calls: Iterable[Call]) -> list[Handle[T]]:
+        """The async twin of enqueue_many."""
+        requests = [self._request(args, kwargs) for args, kwargs in calls]
+        return self._handles(requests, await self._task.desk.aplace(requests, self._wishes.connection))
+
+    def _request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
+        self._task.bind(args, kwargs)
+        arguments = codec.pack(tuple(args), dict(kwargs), cap=self._task.desk.argument_cap)
+        return build_request(self._task, self._wishes, arguments)
+
+    def _handles(self, requests: Sequence[Request], placed: Sequence[Placed]) -> list[Handle[T]]:
+        desk = self._task.desk
+        return [
+            desk.handle(self._task, request, answer) for request, answer in zip(requests, placed, strict=True)
+        ]
+
+
+def build_request(task: Task[..., Any, Any], wishes: Wishes, arguments: str) -> Request:
+    """Everything a store needs to know about one call, taken from the wishes, else from the task."""
+    options = task.options
+    key = wishes.key if wishes.key is not None or task.cycle is None else task.name
+    guard = _guard(options, wishes, key)
+    return Request(
+        id=new_id(),
+        task=task.name,
+        arguments=arguments,
+        queue=wishes.queue_name or options.queue_name,
+        priority=options.priority if wishes.priority is None else wishes.priority,
+        key=key,
+        run_after=wishes.run_after,
+        delay=wishes.delay,
+        expires_after=wishes.expires or options.expires,
+        clash=_clash(options, wishes, key),
+        overlap=wishes.overlap or options.overlap,
+        per_key=_per_key(options, wishes),
+        guard=guard,
+        delivery=options.delivery,
+        keep=options.keep,
+        perpetual=task.cycle is not None,
+        context=task.desk.travelling_context(),
+    )
+
+
+def _guard(options: Options, wishes: Wishes, key: str | None) -> Guard | None:
+    window = wishes.unique_for or options.unique_for
+    if window is None:
+        return None
+    if key is None:
+        raise BadRequest(
+            f"{options.name}: unique_for={window} needs to know what must be unique: .using(key='lease:42', …)."
+        )
+    return Guard(window, trailing=wishes.trailing or options.trailing)
+
+
+def _clash(options: Options, wishes: Wishes, key: str | None) -> Clash:
+    if not wishes.replaces:
+        return Clash.ADD
+    if key is None:
+        raise BadRequest(
+            f"{options.name}: replace=True needs to know what to replace: .using(key='lease:42', …)."
+        )
+    return Clash.REPLACE
+
+
+def _per_key(options: Options, wishes: Wishes) -> int:
+    if wishes.overlap is None or options.concurrency_per_key is not None:
+        return options.per_key
+    return 0 if wishes.overlap is Overlap.ALLOW else 1

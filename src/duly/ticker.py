@@ -1,0 +1,75 @@
+"""A schedule's turn: from its claim to the settlement that puts its ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from duly.job import Claim, Overlap, Request
+from duly.kinds import periodic
+from duly.kinds.periodic import Schedule
+from duly.lifecycle import Again, Release
+from duly.stores.contract import Settlement
+from duly.task import Task, Wishes, build_request
+
+DORMANT = timedelta(days=36500)
+"""A schedule whose end has passed keeps its job, so that an edit can wake it."""
+
+RECHECK = timedelta(seconds=1)
+"""How often a fixed-delay schedule looks whether its run has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The newest run of a fixed-delay schedule."""
+
+    is_live: bool
+    ended_at: datetime | None
+
+
+def tick_request(task: Task[..., Any, Any], schedule: Schedule, tick: datetime) -> Request:
+    """One invocation: its key names the instant, its serial the schedule."""
+    request = build_request(task, Wishes(key=periodic.tick_key(schedule.name, tick)), schedule.arguments)
+    overlap = periodic.tick_overlap(schedule)
+    return _as_tick(request, schedule, tick, overlap)
+
+
+def _as_tick(request: Request, schedule: Schedule, tick: datetime, overlap: Overlap) -> Request:
+    return replace(
+        request,
+        serial=periodic.tick_serial(schedule.name),
+        run_after=periodic.jittered(schedule, tick),
+        overlap=overlap,
+        per_key=0 if overlap is Overlap.ALLOW else 1,
+        guard=None,
+        tick=tick,
+        perpetual=False,
+    )
+
+
+def take_turn(
+    claim: Claim,
+    schedule: Schedule | None,
+    tasks: Mapping[str, Task[..., Any, Any]],
+    now: datetime,
+    last: LastRun,
+) -> Settlement:
+    """What a claimed schedule job settles with. The store's word that it is due outranks our clock."""
+    task = tasks.get(schedule.task) if schedule else None
+    if schedule is None or task is None:
+        return Settlement(claim.fence, Release(timedelta(minutes=1), "its task is not known here"))
+    now = max(now, claim.due)
+    if schedule.counts_from_end:
+        if last.is_live:
+            return Settlement(claim.fence, Again(after=RECHECK))
+        plan = periodic.plan_after_end(schedule, last.ended_at, now)
+    else:
+        plan = periodic.plan(schedule, periodic.unpack_last_tick(claim.arguments), now)
+    return Settlement(
+        claim.fence,
+        Again(at=plan.next_at or now + DORMANT),
+        then=tuple(tick_request(task, schedule, tick) for tick in plan.due),
+        arguments=periodic.pack_last_tick(plan.last_tick),
+    )

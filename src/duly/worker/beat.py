@@ -1,0 +1,116 @@
+"""The heartbeat: a thread of its own with nothing else to do, so no body can make it late.
+
+It judges the lease by its own monotonic clock, from before each request: when a renewal fails for so
+long that the lease may have run out, the worker stops its bodies itself, before anybody else starts them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from duly.errors import StoreBusy, StoreError
+from duly.stores.contract import Order, Store, WorkerCard
+from duly.worker.hand import Halt, Hand
+
+log = logging.getLogger("duly.worker")
+
+BEATS_PER_LEASE = 4
+MARGIN = 0.9
+"""The part of a lease after which an unrenewed worker no longer trusts it."""
+
+
+class Heartbeat:
+    """Renews the lease of everything in hand."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        card: WorkerCard,
+        lease: timedelta,
+        hand: Hand,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._store = store
+        self._card = card
+        self._lease = lease
+        self._hand = hand
+        self._fail = fail
+        self._is_over = threading.Event()
+        self._trusted_until = 0.0
+        self.outage_ended = 0.0
+        """Monotonic time at which the store was last seen to come back."""
+        self.on_order: Callable[[Order, object], None] | None = None
+        self._thread = threading.Thread(target=self._run, name="duly-beat", daemon=True)
+
+    def start(self) -> None:
+        """The first beat is done here, so that a worker never claims without a lease."""
+        self.beat()
+        self._thread.start()
+
+    def close(self) -> None:
+        """No beat after this returns."""
+        self._is_over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        step = self._lease.total_seconds() / BEATS_PER_LEASE
+        try:
+            while not self._is_over.wait(step):
+                self._try()
+        except BaseException as error:
+            self._fail(error)
+
+    def _try(self) -> None:
+        try:
+            self.beat()
+        except StoreBusy:
+            # On SQLite somebody holds the one write lock: nobody else can take our jobs meanwhile.
+            self._trusted_until = time.monotonic() + self._lease.total_seconds() * MARGIN
+        except StoreError as error:
+            log.warning("lease could not be renewed: %s", error)
+            self.outage_ended = float("inf")
+            if time.monotonic() > self._trusted_until:
+                self._fence()
+
+    def beat(self) -> None:
+        """One renewal, and what it tells us about each claim."""
+        asked = time.monotonic()
+        fences = self._hand.fences()
+        renewal = self._store.run(self._store.renew(self._card, fences, self._lease))
+        self._trusted_until = asked + self._lease.total_seconds() * MARGIN
+        if self.outage_ended == float("inf"):
+            self.outage_ended = time.monotonic()
+        for fence in renewal.lost:
+            self._order(fence, Halt.LOST)
+        for fence, order in renewal.orders.items():
+            self._obey(fence, order)
+
+    def _obey(self, fence: object, order: Order) -> None:
+        if order is Order.CANCEL:
+            self._order(fence, Halt.CANCELLED)
+        holding = self._hand.get(fence)  # type: ignore[arg-type]
+        if holding is not None and holding.run is not None:
+            holding.run.superseded = True
+        if self.on_order is not None:
+            self.on_order(order, fence)
+
+    def _order(self, fence: object, halt: Halt) -> None:
+        holding = self._hand.get(fence)  # type: ignore[arg-type]
+        if holding is not None and holding.halt is None:
+            log.warning("job %s (%s) is %s: stopping its run", holding.claim.id, holding.claim.task, halt)
+            holding.order(halt)
+
+    def _fence(self) -> None:
+        """The lease may have run out: stop before somebody else starts."""
+        for holding in self._hand.all():
+            if holding.halt is None:
+                log.error(
+                    "job %s (%s): lease not renewed in time, stopping", holding.claim.id, holding.claim.task
+                )
+                holding.order(Halt.LOST)

@@ -1,0 +1,354 @@
+"""Where bodies run: on the loop, in a thread, or alone in a child process.
+
+The bench has a fixed number of slots and a small buffer of claims that have not started. Whoever frees
+a slot starts the next claim at once, without asking the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from duly import codec, context
+from duly.clock import Clock
+from duly.errors import DulyError, LeaseLost
+from duly.executors.children import (
+    ChildDied,
+    ChildFailed,
+    ChildNotStarted,
+    Children,
+    Errand,
+    HardLimitExceeded,
+    Stopped,
+)
+from duly.executors.limits import Interruptible, limited
+from duly.executors.threads import Threads
+from duly.ids import spread
+from duly.job import Delivery, Request
+from duly.kinds.outcome import Effects, Raised
+from duly.lifecycle import Crash, Fail, Release, Verdict
+from duly.run import Run, Signal, as_current, decide, limit_exceeded, raised, returned, undecodable
+from duly.worker.errand import ENTRY, can_travel, order_for, unpack_report, unpack_signal
+from duly.worker.hand import Halt, Holding, handed_back
+
+log = logging.getLogger("duly.worker")
+
+STOP_GRACE = timedelta(seconds=1)
+"""What a child process gets to end its body before it is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concluded:
+    """A run's end. Without a verdict it is dropped: the claim was lost."""
+
+    holding: Holding
+    verdict: Verdict | None
+    then: tuple[Request, ...] = ()
+
+
+class Bench:
+    """Slots, the buffer in front of them, and three ways to run a body."""
+
+    def __init__(
+        self,
+        *,
+        slots: int,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        wake: Callable[[], None],
+        tell: Callable[[Holding, Signal], None],
+    ) -> None:
+        self.slots = slots
+        self._loop = loop
+        self._clock = clock
+        self._wake = wake
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._buffer: deque[Holding] = deque()
+        self._running = 0
+        self._to_begin: list[Holding] = []
+        self._for_loop: deque[Holding] = deque()
+        self._is_loop_called = False
+        self._concluded: deque[Concluded] = deque()
+        self._threads = Threads(slots)
+        self._children: Children | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+
+    # what the pump does
+
+    @property
+    def free(self) -> int:
+        """Slots that would start a claim at once."""
+        return max(0, self.slots - self._running - len(self._buffer))
+
+    @property
+    def buffered(self) -> int:
+        """Claims that have not started."""
+        return len(self._buffer)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing runs, waits to run, or has ended without being collected."""
+        return not (self._running or self._buffer or self._to_begin or self._concluded)
+
+    def offer(self, holdings: list[Holding]) -> None:
+        """Claims that were just lent: start what fits, keep the rest in the buffer."""
+        with self._lock:
+            self._buffer.extend(holdings)
+        self._advance()
+
+    def collect(self) -> list[Concluded]:
+        """The runs that ended since the last look."""
+        ended: list[Concluded] = []
+        while self._concluded:
+            ended.append(self._concluded.popleft())
+        return ended
+
+    def take_to_begin(self) -> list[Holding]:
+        """Runs whose start must be recorded before it happens."""
+        with self._lock:
+            waiting, self._to_begin = self._to_begin, []
+        return waiting
+
+    def begin(self, holding: Holding, *, is_recorded: bool) -> None:
+        """Start a run whose start is on record; one that could not be recorded is handed back."""
+        holding.has_begun = is_recorded
+        if is_recorded:
+            self._start(holding)
+        else:
+            self._conclude(holding, Release(note="superseded or cancelled before it started"))
+
+    def withdraw(self) -> list[Holding]:
+        """Take the unstarted claims back: the worker is stopping."""
+        with self._lock:
+            unstarted = [*self._buffer, *self._to_begin]
+            self._running -= len(self._to_begin)
+            self._buffer.clear()
+            self._to_begin = []
+        return unstarted
+
+    def withdraw_one(self, holding: Holding) -> bool:
+        """Take one claim back if it has not started."""
+        with self._lock:
+            if holding in self._buffer:
+                self._buffer.remove(holding)
+                return True
+        return False
+
+    def close(self, grace: timedelta) -> None:
+        """End what can be ended. Bodies stuck in threads stay behind and die with the process."""
+        self._is_closing = True
+        if self._children is not None:
+            self._children.close(grace=grace)
+        stuck = self._threads.close(grace=grace)
+        for token in stuck:
+            log.warning("a body is stuck in a thread and was left behind: %s", token.body)
+
+    # starting
+
+    def _advance(self) -> None:
+        while True:
+            with self._lock:
+                if not self._buffer or self._running >= self.slots:
+                    return
+                holding = self._buffer.popleft()
+                self._running += 1
+            if needs_record(holding):
+                with self._lock:
+                    self._to_begin.append(holding)
+                self._wake()
+            else:
+                self._start(holding)
+
+    def _start(self, holding: Holding) -> None:
+        holding.started_at = self._clock.now()
+        holding.started = time.monotonic()
+        if runs_in_child(holding):
+            self._start_child(holding)
+        elif holding.task.is_async:
+            self._for_loop.append(holding)
+            self._call_loop()
+        else:
+            self._start_thread(holding)
+
+    # on the loop
+
+    def _call_loop(self) -> None:
+        """One call per burst of starts, not one per start."""
+        if not self._is_loop_called:
+            self._is_loop_called = True
+            self._loop.call_soon_threadsafe(self._start_on_loop)
+
+    def _start_on_loop(self) -> None:
+        self._is_loop_called = False
+        while self._for_loop:
+            task = self._loop.create_task(self._conduct(self._for_loop.popleft()))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _conduct(self, holding: Holding) -> None:
+        run = self._run_of(holding)
+        try:
+            args, kwargs = codec.unpack(holding.claim.arguments)
+        except DulyError as error:
+            self._conclude(holding, undecodable(error))
+            return
+        try:
+            with as_current(run), context.restored(holding.claim.context):
+                value = await self._await_body(holding, holding.task.invoke(run, args, kwargs))
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self._conclude_raised(holding, run, error)
+        else:
+            self._conclude_returned(holding, run, value)
+
+    async def _await_body(self, holding: Holding, coroutine: Any) -> Any:
+        """A plain await where nothing can interrupt but a cancel; the careful one where a limit may."""
+        limit = holding.task.options.soft_limit
+        if limit is None:
+            task = asyncio.current_task()
+            assert task is not None
+            holding.stop_body = lambda: self._loop.call_soon_threadsafe(task.cancel) and None
+            return await coroutine
+        body = Interruptible(coroutine)
+        holding.stop_body = lambda: self._loop.call_soon_threadsafe(body.interrupt, LeaseLost()) and None
+        return await limited(body, limit)
+
+    # in a thread
+
+    def _start_thread(self, holding: Holding) -> None:
+        run = self._run_of(holding)
+        scope = copy_context()
+        self._threads.submit(
+            lambda: scope.run(self._call_body, holding, run),
+            lambda value, failure: self._thread_ended(holding, run, value, failure),
+            soft_limit=holding.task.options.soft_limit,
+        )
+
+    def _call_body(self, holding: Holding, run: Run) -> Any:
+        args, kwargs = codec.unpack(holding.claim.arguments)
+        with as_current(run), context.restored(holding.claim.context):
+            return holding.task.invoke(run, args, kwargs)
+
+    def _thread_ended(self, holding: Holding, run: Run, value: Any, failure: BaseException | None) -> None:
+        if isinstance(failure, Stopped):
+            self._conclude(holding, handed_back(holding, "the worker stopped before it started"))
+        elif failure is not None:
+            self._conclude_raised(holding, run, failure)
+        else:
+            self._conclude_returned(holding, run, value)
+
+    # in a child process
+
+    def _start_child(self, holding: Holding) -> None:
+        options = holding.task.options
+        run = self._run_of(holding)
+        errand = Errand(
+            ENTRY,
+            order_for(holding.task, holding.claim),
+            soft_limit=options.soft_limit,
+            hard_limit=options.hard_limit,
+            imports=("duly.worker.errand", holding.task.function.__module__),
+        )
+        children = self._open_children()
+        future = children.submit(errand, lambda message: self._tell(holding, unpack_signal(message)))
+        holding.stop_body = lambda: children.stop(future, str(holding.halt), grace=STOP_GRACE)
+        if holding.halt is not None:
+            holding.stop_body()
+        future.add_done_callback(lambda future: self._child_ended(holding, run, future))
+
+    def _open_children(self) -> Children:
+        with self._lock:
+            if self._children is None:
+                main = sys.modules.get("__main__")
+                main_file = (
+                    getattr(main, "__file__", None) if getattr(main, "__spec__", None) is None else None
+                )
+                size = min(self.slots, max(2, (os.cpu_count() or 1) * 2))
+                self._children = Children(size, search_path=sys.path, main_file=main_file)
+            return self._children
+
+    def _child_ended(self, holding: Holding, run: Run, future: Future[bytes]) -> None:
+        failure = future.exception()
+        if failure is None:
+            report = unpack_report(future.result())
+            self._conclude(holding, report.verdict, report.then)
+        else:
+            self._conclude(holding, self._child_verdict(holding, run, failure))
+
+    def _child_verdict(self, holding: Holding, run: Run, failure: BaseException) -> Verdict:
+        options, claim, now = holding.task.options, holding.claim, self._clock.now()
+        match failure:
+            case Stopped(reason=reason):
+                return handed_back(holding, reason)
+            case ChildNotStarted():
+                return Release(timedelta(seconds=1), str(failure))
+            case _ if options.delivery is Delivery.AT_MOST_ONCE:
+                return Fail(str(failure), "interrupted, outcome unknown")
+            case HardLimitExceeded(limit=limit):
+                ending = limit_exceeded(options, claim, limit, now=now, spread=spread())
+                return decide(options, holding.task.cycle, claim, ending, run.effects)
+            case ChildDied():
+                return Crash(failure.evidence(), counted=True)  # alone in its process, so the body did it
+            case ChildFailed(text=text):
+                return decide(options, holding.task.cycle, claim, Raised(text), Effects())
+            case _:
+                raise failure
+
+    # ending
+
+    def _run_of(self, holding: Holding) -> Run:
+        run = Run(holding.claim, holding.task.options, tell=lambda signal: self._tell(holding, signal))
+        holding.run = run
+        run.cancelled = holding.halt is not None
+        return run
+
+    def _conclude_returned(self, holding: Holding, run: Run, value: Any) -> None:
+        task = holding.task
+        ending = returned(task.options, value)
+        self._conclude(
+            holding,
+            decide(task.options, task.cycle, holding.claim, ending, run.effects),
+            tuple(run.effects.requests),
+        )
+
+    def _conclude_raised(self, holding: Holding, run: Run, error: BaseException) -> None:
+        task = holding.task
+        if holding.halt is not None and isinstance(error, asyncio.CancelledError | LeaseLost):
+            self._conclude(holding, handed_back(holding, str(holding.halt)), tuple(run.effects.requests))
+            return
+        ending = raised(task.options, holding.claim, error, now=self._clock.now(), spread=spread())
+        verdict = decide(task.options, task.cycle, holding.claim, ending, run.effects)
+        self._conclude(holding, verdict, tuple(run.effects.requests))
+
+    def _conclude(self, holding: Holding, verdict: Verdict, then: tuple[Request, ...] = ()) -> None:
+        is_lost = holding.halt is Halt.LOST
+        self._concluded.append(Concluded(holding, None if is_lost else verdict, () if is_lost else then))
+        with self._lock:
+            self._running -= 1
+        self._wake()
+        if not self._is_closing:
+            self._advance()
+
+
+def runs_in_child(holding: Holding) -> bool:
+    """Hard limits and suspects need a process of their own."""
+    return (holding.task.options.needs_process or holding.claim.is_suspect) and can_travel(holding.task)
+
+
+def needs_record(holding: Holding) -> bool:
+    """A start that must be durable first: where nobody may start twice, and where deaths are counted."""
+    return holding.task.options.delivery is Delivery.AT_MOST_ONCE or runs_in_child(holding)

@@ -1,0 +1,94 @@
+"""What a worker holds: every claim from the moment it is lent until its settlement is answered."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from duly.app import AnyTask
+from duly.job import Claim, Delivery, Fence
+from duly.lifecycle import Fail, Release, Verdict
+from duly.run import Run
+
+
+class Halt(StrEnum):
+    """Why a body was told to stop before it ended by itself."""
+
+    LOST = "lost"
+    """The lease is gone: whatever it says is dropped."""
+    CANCELLED = "cancelled"
+    HANDED_BACK = "handed back"
+
+
+@dataclass(slots=True, eq=False)
+class Holding:
+    """A claim in hand, and the run it becomes."""
+
+    claim: Claim
+    task: AnyTask
+    run: Run | None = None
+    started_at: datetime | None = None
+    started: float = 0.0
+    """Monotonic, for durations."""
+    has_begun: bool = False
+    """Its start was recorded in the store."""
+    halt: Halt | None = None
+    stop_body: Callable[[], None] | None = None
+    """Ends the body where that is possible; None before it starts and for threads."""
+
+    def order(self, halt: Halt) -> None:
+        """Tell the run to stop. The first reason counts, except that a lost lease outranks all."""
+        if self.halt is None or halt is Halt.LOST:
+            self.halt = halt
+        if self.run is not None:
+            self.run.superseded = self.run.superseded or halt is Halt.LOST
+            self.run.cancelled = True
+        if self.stop_body is not None:
+            self.stop_body()
+
+
+def handed_back(holding: Holding, note: str) -> Verdict:
+    """What an unfinished run settles with: nothing is counted, unless nobody may run it a second time."""
+    if holding.task.options.delivery is Delivery.AT_MOST_ONCE and holding.has_begun:
+        return Fail(f"the run was ended by its worker ({note})", "interrupted, outcome unknown")
+    return Release(note=note)
+
+
+class Hand:
+    """All holdings of one worker, safe to touch from any of its threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holdings: dict[Fence, Holding] = {}
+
+    def __len__(self) -> int:
+        return len(self._holdings)
+
+    def take(self, holdings: list[Holding]) -> None:
+        """Claims that were just lent."""
+        with self._lock:
+            for holding in holdings:
+                self._holdings[holding.claim.fence] = holding
+
+    def drop(self, fences: list[Fence]) -> None:
+        """Claims that were answered or lost."""
+        with self._lock:
+            for fence in fences:
+                self._holdings.pop(fence, None)
+
+    def fences(self) -> list[Fence]:
+        """What the next beat must renew."""
+        with self._lock:
+            return list(self._holdings)
+
+    def get(self, fence: Fence) -> Holding | None:
+        """The holding behind a fence, if it is still in hand."""
+        return self._holdings.get(fence)
+
+    def all(self) -> list[Holding]:
+        """A snapshot."""
+        with self._lock:
+            return list(self._holdings.values())

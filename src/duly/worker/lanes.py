@@ -1,0 +1,47 @@
+"""Which work a worker can take: the tasks it knows, with their limits, less what it holds back itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from duly.app import AnyTask, App
+from duly.kinds import periodic
+from duly.stores.contract import Lane, Rate
+
+
+class Lanes:
+    """The lanes of one worker."""
+
+    def __init__(self, app: App, queues: frozenset[str] | None) -> None:
+        self.queues = queues
+        self._lanes = {task.name: lane_of(task) for task in app.tasks.values()}
+        for name, terms in app.schedule_terms.items():
+            lane = Lane(periodic.job_task(name), on_any_queue=True, held_by=(terms["task"],))
+            self._lanes[lane.task] = lane
+        self._throttled: dict[str, float] = {}
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """What this worker tells others it knows."""
+        return tuple(self._lanes)
+
+    def throttle(self, task: str, until: float) -> None:
+        """Hold a lane in this process until a monotonic time."""
+        self._throttled[task] = until
+
+    def open(self, now: float) -> Mapping[str, Lane]:
+        """The lanes to ask for now."""
+        if not self._throttled:
+            return self._lanes
+        self._throttled = {task: until for task, until in self._throttled.items() if until > now}
+        return {task: lane for task, lane in self._lanes.items() if task not in self._throttled}
+
+
+def lane_of(task: AnyTask) -> Lane:
+    """A task's limits, as the store understands them."""
+    rate = task.options.rate
+    return Lane(
+        task.name,
+        concurrency=task.options.concurrency,
+        rate=Rate(rate.starts, rate.per) if rate else None,
+    )

@@ -1,0 +1,381 @@
+"""The pump: one thread that talks to the store — settle what ended, claim what fits, in one turn.
+
+While it is away at the store, ends pile up behind it; so batches grow with the load by themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from duly.app import App
+from duly.converse import converse
+from duly.errors import StoreError, StoreUnavailable
+from duly.events import Event
+from duly.ids import spread
+from duly.job import Claim, Fence
+from duly.kinds import periodic
+from duly.lifecycle import EVENTS, Done, Fail, Release, Settled
+from duly.run import Progress, Signal, Throttle
+from duly.schedules import OVERLAY, TERMS, merge, register
+from duly.stores.contract import Ask, Claimed, Page, Scope, Selection, Settlement, Switch
+from duly.ticker import LastRun, take_turn
+from duly.worker.beat import Heartbeat
+from duly.worker.bench import Bench, Concluded
+from duly.worker.failures import hooks_for
+from duly.worker.hand import Hand, Holding, handed_back
+from duly.worker.lanes import Lanes
+from duly.worker.seeds import seeds
+
+log = logging.getLogger("duly.worker")
+
+LARGEST_BATCH = 500
+BUFFERED_SECONDS = 0.5
+"""How much work may wait unstarted in this process, measured in time at the current pace."""
+SEED_EVERY = 60.0
+PRUNE_EVERY = 30.0
+PRUNE_BATCH = 500
+REPORT_EVERY = 0.5
+LONGEST_BACKOFF = 2.0
+
+
+@dataclass(slots=True)
+class Tempo:
+    """How fast runs end here, to know how many unstarted claims are worth holding."""
+
+    per_second: float = 0.0
+    since: float = 0.0
+    ended: int = 0
+
+    def note(self, count: int, now: float) -> None:
+        """Runs that just ended; an average over about a second."""
+        self.ended += count
+        span = now - self.since
+        if span >= 0.05:
+            weight = min(1.0, span)
+            self.per_second += (self.ended / span - self.per_second) * weight
+            self.ended, self.since = 0, now
+
+    def buffer(self, slots: int) -> int:
+        """Nothing while runs are slow; up to a batch when they are quick."""
+        return (
+            min(LARGEST_BATCH, int(self.per_second * BUFFERED_SECONDS)) if self.per_second > 2 * slots else 0
+        )
+
+
+class Pump:
+    """Moves claims from the store to the bench and verdicts back."""
+
+    def __init__(
+        self, *, app: App, worker: str, lanes: Lanes, hand: Hand, bench: Bench, beat: Heartbeat
+    ) -> None:
+        self._app = app
+        self._store = app.store
+        self._worker = worker
+        self._lanes = lanes
+        self._hand = hand
+        self._bench = bench
+        self._beat = beat
+        self.bell = self._store.doorbell()
+        self._signals: deque[tuple[Holding, Signal]] = deque()
+        self._progress: dict[Fence, str] = {}
+        self._unsettled: list[Concluded | Settlement] = []
+        self._tempo = Tempo(since=time.monotonic())
+        self._look_at = 0.0
+        self._seed_at = 0.0
+        self._prune_at = time.monotonic() + PRUNE_EVERY * spread()
+        self._report_at = 0.0
+        self._is_registered = False
+        self.is_draining = False
+        self.is_idle = False
+        """The last look found nothing to do and nothing is in hand."""
+        self.finished = 0
+        """Runs that ended here, for recycling."""
+
+    # what other threads call
+
+    def tell(self, holding: Holding, signal: Signal) -> None:
+        """Progress or a throttle from a running body."""
+        self._signals.append((holding, signal))
+        self.bell.wake()
+
+    def wake(self) -> None:
+        """Something ended or must begin."""
+        self.bell.wake()
+
+    # the loop
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Turn until told to stop; a store that is away is waited for, calmly."""
+        backoff = 0.0
+        while not is_over():
+            try:
+                self.turn()
+            except StoreError as error:
+                backoff = min(LONGEST_BACKOFF, max(0.05, backoff * 2))
+                if backoff <= 0.1:
+                    log.warning("the store is away, trying again: %s", error)
+                self.bell.wait(timedelta(seconds=backoff * (0.5 + spread() / 2)))
+            else:
+                if backoff:
+                    log.warning("the store is back")
+                backoff = 0.0
+
+    def turn(self) -> None:
+        """One round: begin, signal, settle and claim, then wait if there was nothing to do."""
+        self._keep_house()
+        self._begin()
+        self._send_signals()
+        concluded = self._bench.collect()
+        self._tempo.note(len(concluded), time.monotonic())
+        self._unsettled.extend(concluded)
+        room = self._room()
+        is_due = time.monotonic() >= self._look_at
+        if self._unsettled or (room and is_due):
+            self._exchange(room)
+        elif self.bell.wait(timedelta(seconds=max(0.0, self._wait()))):
+            self._look_at = 0.0
+
+    def _wait(self) -> float:
+        """Until the next look, or without end when nothing could be taken anyway; the bell wakes us."""
+        now = time.monotonic()
+        next_look = self._look_at if self._room() else now + 1.0
+        return min(next_look, self._seed_at, self._prune_at) - now
+
+    def _room(self) -> int:
+        if self.is_draining:
+            return 0
+        room = self._bench.free + self._tempo.buffer(self._bench.slots) - self._bench.buffered
+        return max(0, min(LARGEST_BATCH, room))
+
+    # settle and claim
+
+    def _exchange(self, room: int) -> None:
+        settlements = [self._settlement(item) for item in self._unsettled if not _is_dropped(item)]
+        claimed = Claimed([], None)
+        if room:
+            answers, claimed = self._store.run(self._store.turn(settlements, self._ask(room)))
+        else:
+            answers = self._store.run(self._store.settle(self._worker, settlements)) if settlements else []
+        self._after_settle(settlements, answers)
+        if room:
+            self._after_claim(claimed, had_settled=bool(settlements))
+
+    def _ask(self, room: int) -> Ask:
+        since_outage = time.monotonic() - self._beat.outage_ended
+        return Ask(
+            worker=self._worker,
+            lanes=self._lanes.open(time.monotonic()),
+            lease=self._app.settings.lease,
+            limit=room,
+            free=self._bench.free,
+            queues=self._lanes.queues,
+            takes_over=since_outage > self._app.settings.lease.total_seconds() / 3,
+        )
+
+    def _settlement(self, item: Concluded | Settlement) -> Settlement:
+        if isinstance(item, Settlement):
+            return item
+        assert item.verdict is not None
+        then = (*item.then, *hooks_for(item.holding, item.verdict))
+        return Settlement(item.holding.claim.fence, item.verdict, item.holding.started_at, then)
+
+    def _after_settle(self, settlements: list[Settlement], answers: list[Settled]) -> None:
+        ended, self._unsettled = self._unsettled, []
+        by_fence = {settlement.fence: answer for settlement, answer in zip(settlements, answers, strict=True)}
+        busy: list[Concluded | Settlement] = []
+        for item in ended:
+            fence = item.fence if isinstance(item, Settlement) else item.holding.claim.fence
+            answer = by_fence.get(fence)
+            if answer is Settled.BUSY:
+                busy.append(item)
+            elif isinstance(item, Concluded):
+                self._tell_end(item, answer)
+                self.finished += 1
+        self._unsettled.extend(busy)
+        still = {item.fence if isinstance(item, Settlement) else item.holding.claim.fence for item in busy}
+        self._hand.drop([_fence(item) for item in ended if _fence(item) not in still])
+        if any(settlement.then for settlement in settlements):
+            self._store.ring()
+
+    def _after_claim(self, claimed: Claimed, *, had_settled: bool) -> None:
+        schedules = [claim for claim in claimed.claims if claim.queue == periodic.QUEUE]
+        holdings = [
+            Holding(claim, self._app.tasks[claim.task])
+            for claim in claimed.claims
+            if claim.queue != periodic.QUEUE
+        ]
+        self._hand.take(holdings)
+        self._bench.offer(holdings)
+        if schedules:
+            self._unsettled.extend(self._tick(schedules))
+        self.is_idle = not claimed.claims and not had_settled and self._bench.is_empty and not self._unsettled
+        self._look_at = time.monotonic() + (
+            0.0 if claimed.claims or had_settled else self._pause(claimed.next_at)
+        )
+
+    def _pause(self, next_at: datetime | None) -> float:
+        poll = self._app.settings.poll.total_seconds() * (0.75 + spread() / 2)
+        if next_at is None:
+            return poll
+        return min(poll, max(0.0, (next_at - self._app.clock.now()).total_seconds()))
+
+    def _tell_end(self, item: Concluded, answer: Settled | None) -> None:
+        holding, verdict = item.holding, item.verdict
+        kind = "lost" if verdict is None or answer is Settled.LOST else EVENTS[type(verdict)]
+        if answer is Settled.SUPERSEDED:
+            kind = "superseded"
+        if isinstance(verdict, Fail) and answer is Settled.SETTLED:
+            log.error("job %s (%s) failed: %s", holding.claim.id, holding.claim.task, verdict.error)
+        if self._app.events.is_heard:
+            claim, seconds = holding.claim, time.monotonic() - holding.started
+            self._app.events.emit(
+                Event(
+                    kind,
+                    claim.task,
+                    claim.id,
+                    claim.key,
+                    claim.attempt + 1,
+                    claim.epoch,
+                    seconds,
+                    detail_of(item),
+                )
+            )
+
+    # schedules
+
+    def _tick(self, claims: list[Claim]) -> list[Settlement]:
+        """Schedules are settled by the pump itself: there is no body to run."""
+        terms = self._store.run(self._store.records(TERMS))
+        overlays = self._store.run(self._store.records(OVERLAY))
+        return [self._tick_one(claim, terms, overlays) for claim in claims]
+
+    def _tick_one(self, claim: Claim, terms: dict[str, str], overlays: dict[str, str]) -> Settlement:
+        name = claim.key or ""
+        if name not in terms:
+            return take_turn(claim, None, self._app.tasks, self._app.clock.now(), LastRun(False, None))
+        merged = merge(json.loads(terms[name]), json.loads(overlays.get(name, "{}")))
+        schedule = periodic.read_terms(name, merged)
+        last = self._last_run(schedule, claim) if schedule.counts_from_end else LastRun(False, None)
+        return take_turn(claim, schedule, self._app.tasks, self._app.clock.now(), last)
+
+    def _last_run(self, schedule: periodic.Schedule, claim: Claim) -> LastRun:
+        key = periodic.tick_key(schedule.name, periodic.unpack_last_tick(claim.arguments))
+        found = self._store.run(self._store.find(Selection(tasks=(schedule.task,), key=key), Page(1)))
+        if not found:
+            return LastRun(False, None)
+        return LastRun(found[0].finished_at is None, found[0].finished_at)
+
+    # beginning and signals
+
+    def _begin(self) -> None:
+        waiting = self._bench.take_to_begin()
+        for isolated in (False, True):
+            part = [holding for holding in waiting if _is_isolated(holding) is isolated]
+            if not part:
+                continue
+            fences = [holding.claim.fence for holding in part]
+            try:
+                begun = self._store.run(self._store.begin(fences, isolated=isolated))
+            except StoreError:
+                for holding in part:  # not started, so nothing is lost by handing it back
+                    self._bench.begin(holding, is_recorded=False)
+                raise
+            for holding in part:
+                self._bench.begin(holding, is_recorded=holding.claim.fence in begun)
+
+    def _send_signals(self) -> None:
+        while self._signals:
+            holding, signal = self._signals.popleft()
+            if isinstance(signal, Throttle):
+                self._throttle(signal)
+            else:
+                self._progress[holding.claim.fence] = packed_progress(signal)
+        if self._progress and time.monotonic() >= self._report_at:
+            progress, self._progress = self._progress, {}
+            self._report_at = time.monotonic() + REPORT_EVERY
+            self._store.run(self._store.report(progress))
+
+    def _throttle(self, signal: Throttle) -> None:
+        """For all workers; for this process alone when asked to, or when the store cannot be told."""
+        if signal.scope == "cluster":
+            until = self._app.clock.now() + signal.wait
+            try:
+                self._store.run(self._store.hold(Switch(Scope.TASK, signal.task, until, signal.reason)))
+                return
+            except StoreUnavailable as error:
+                log.warning("throttle of %s holds in this process only: %s", signal.task, error)
+        self._lanes.throttle(signal.task, time.monotonic() + signal.wait.total_seconds())
+
+    # housekeeping
+
+    def _keep_house(self) -> None:
+        now = time.monotonic()
+        if self.is_draining:
+            self._seed_at = self._prune_at = now + SEED_EVERY
+            return
+        if now >= self._seed_at:
+            self._seed()
+            self._seed_at = now + SEED_EVERY * (0.75 + spread() / 2)
+        if now >= self._prune_at:
+            pruned = self._store.run(self._store.prune(PRUNE_BATCH))
+            self._prune_at = now + (0.5 if pruned >= PRUNE_BATCH else PRUNE_EVERY * (0.75 + spread() / 2))
+
+    def _seed(self) -> None:
+        """Automatic perpetuals and schedules exist, whatever became of their jobs meanwhile."""
+        if not self._is_registered:
+            converse(self._store, register(self._store, self._app.clock, self._app.schedule_terms))
+            self._is_registered = True
+        requests = seeds(self._app)
+        if requests:
+            self._store.run(self._store.put(requests))
+            self._look_at = 0.0
+
+    def hand_back(self, note: str) -> None:
+        """The unstarted claims return to the store; nothing is counted."""
+        for holding in self._bench.withdraw():
+            self._unsettled.append(Concluded(holding, handed_back(holding, note)))
+        self.bell.wake()
+
+    def release_unstarted(self, fence: Fence) -> None:
+        """Superseded before it started: hand it back, so that the newer one may start."""
+        holding = self._hand.get(fence)
+        if holding is not None and self._bench.withdraw_one(holding):
+            self._unsettled.append(Concluded(holding, Release(note="superseded before it started")))
+            self.bell.wake()
+
+    @property
+    def has_unsettled(self) -> bool:
+        """Ends the store has not heard of."""
+        return bool(self._unsettled)
+
+
+def _is_dropped(item: Concluded | Settlement) -> bool:
+    return isinstance(item, Concluded) and item.verdict is None
+
+
+def _fence(item: Concluded | Settlement) -> Fence:
+    return item.fence if isinstance(item, Settlement) else item.holding.claim.fence
+
+
+def _is_isolated(holding: Holding) -> bool:
+    from duly.worker.bench import runs_in_child
+
+    return runs_in_child(holding)
+
+
+def packed_progress(progress: Progress) -> str:
+    """As it is stored and shown."""
+    return json.dumps({"done": progress.done, "total": progress.total, "message": progress.message})
+
+
+def detail_of(item: Concluded) -> str:
+    """A word about the end, for listeners."""
+    return (
+        "" if isinstance(item.verdict, Done) or item.verdict is None else getattr(item.verdict, "reason", "")
+    )

@@ -1,0 +1,231 @@
+"""The life of a worker: start, serve, drain, leave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from types import TracebackType
+
+from duly.app import App
+from duly.durations import Duration, duration
+from duly.errors import DefinitionError, DulyError, StoreError
+from duly.ids import worker_id
+from duly.job import Fence
+from duly.stores.contract import Order, WorkerCard
+from duly.worker.beat import Heartbeat
+from duly.worker.bench import Bench
+from duly.worker.hand import Halt, Hand
+from duly.worker.lanes import Lanes
+from duly.worker.memory import resident_bytes
+from duly.worker.pump import Pump
+
+log = logging.getLogger("duly.worker")
+
+
+class WorkerDied(DulyError):
+    """An internal loop of the worker ended by an error; the process must not go on half alive."""
+
+
+class Worker:
+    """Runs an application's tasks until told to stop.
+
+    `async with app.worker():` serves while the block runs, on the caller's loop. Several workers on one
+    store share the work; each start has an identity of its own.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        concurrency: int | None = None,
+        queues: Sequence[str] | None = None,
+        burst: bool = False,
+        name: str | None = None,
+        grace: Duration | None = None,
+        max_jobs: int | None = None,
+        max_memory: int | None = None,
+    ) -> None:
+        self.app = app
+        self.concurrency = app.settings.concurrency if concurrency is None else concurrency
+        if self.concurrency < 1:
+            raise DefinitionError(f"concurrency is {concurrency!r}; it takes a whole number of at least 1.")
+        self.id = worker_id()
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self._queues = None if queues is None else frozenset(queues)
+        self._burst = burst
+        self._grace = app.settings.grace if grace is None else duration(grace, what="grace")
+        self._max_jobs = max_jobs
+        self._max_memory = max_memory
+        self._failure: BaseException | None = None
+        self._stopping = threading.Event()
+        self._hard_stop = threading.Event()
+        self._pump: Pump | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._ready: asyncio.Event | None = None
+
+    # the outside
+
+    def stop(self, *, now: bool = False) -> None:
+        """Take no more work and finish what runs; with `now`, hand it back at once. Safe from any thread."""
+        if now or self._stopping.is_set():
+            self._hard_stop.set()
+        self._stopping.set()
+        if self._pump is not None:
+            self._pump.wake()
+
+    async def serve(self) -> None:
+        """Work until stopped, or until idle with burst=True. Raises if an internal loop dies."""
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        thread = threading.Thread(target=self._run, args=(loop, ended), name="duly-pump", daemon=True)
+        thread.start()
+        try:
+            await ended.wait()
+        except asyncio.CancelledError:
+            self.stop()
+            await ended.wait()
+            raise
+        finally:
+            thread.join(0.1 if not ended.is_set() else None)
+        if self._failure is not None:
+            raise WorkerDied(f"the worker's loop died: {self._failure!r}") from self._failure
+
+    async def __aenter__(self) -> Worker:
+        self._ready = asyncio.Event()
+        self._serving = asyncio.create_task(self.serve(), name="duly-worker")
+        ready = asyncio.create_task(self._ready.wait())
+        await asyncio.wait({ready, self._serving}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._serving.done():
+            await self._serving
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        assert self._serving is not None
+        await self._serving
+
+    @property
+    def is_healthy(self) -> bool:
+        """False when nothing can be claimed."""
+        return self._failure is None and self._pump is not None
+
+    # the inside: everything below runs in the pump's thread
+
+    def _run(self, loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+        try:
+            self._serve(loop)
+        except BaseException as error:
+            self._fail(error)
+        finally:
+            loop.call_soon_threadsafe(ended.set)
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        lanes = Lanes(self.app, self._queues)
+        hand = Hand()
+        bench = Bench(
+            slots=self.concurrency, loop=loop, clock=self.app.clock, wake=self._wake, tell=self._tell
+        )
+        beat = Heartbeat(
+            store=self.app.store,
+            card=self._card(lanes),
+            lease=self.app.settings.lease,
+            hand=hand,
+            fail=self._fail,
+        )
+        self._pump = pump = Pump(app=self.app, worker=self.id, lanes=lanes, hand=hand, bench=bench, beat=beat)
+        beat.on_order = self._on_order
+        beat.start()
+        if self._ready is not None:
+            loop.call_soon_threadsafe(self._ready.set)
+        try:
+            pump.run(self._is_over)
+            self._drain(pump, bench, hand)
+        finally:
+            beat.close()
+            bench.close(timedelta(seconds=1))
+            pump.bell.close()
+        self._leave(hand)
+
+    def _wake(self) -> None:
+        if self._pump is not None:
+            self._pump.wake()
+
+    def _tell(self, holding, signal) -> None:  # type: ignore[no-untyped-def]
+        if self._pump is not None:
+            self._pump.tell(holding, signal)
+
+    def _on_order(self, order: Order, fence: object) -> None:
+        if self._pump is not None and isinstance(fence, Fence):
+            self._pump.release_unstarted(fence)
+
+    def _card(self, lanes: Lanes) -> WorkerCard:
+        return WorkerCard(
+            id=self.id,
+            name=self.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started_at=self.app.clock.now(),
+            queues=tuple(sorted(self._queues or ())),
+            tasks=lanes.tasks,
+            slots=self.concurrency,
+        )
+
+    def _is_over(self) -> bool:
+        pump = self._pump
+        assert pump is not None
+        if self._failure is not None or self._stopping.is_set() or (self._burst and pump.is_idle):
+            return True
+        return self._is_worn_out(pump)
+
+    def _is_worn_out(self, pump: Pump) -> bool:
+        if self._max_jobs is not None and pump.finished >= self._max_jobs:
+            log.info("recycling after %d jobs", pump.finished)
+            return True
+        if self._max_memory is not None and resident_bytes() > self._max_memory:
+            log.info("recycling at %d MB", resident_bytes() // 2**20)
+            return True
+        return False
+
+    def _drain(self, pump: Pump, bench: Bench, hand: Hand) -> None:
+        """No new claims; what runs may finish within the grace, then it is handed back."""
+        pump.is_draining = True
+        pump.hand_back("the worker is stopping")
+        deadline = time.monotonic() + self._grace.total_seconds()
+        pump.run(
+            lambda: self._is_drained(pump, bench) or self._hard_stop.is_set() or time.monotonic() > deadline
+        )
+        if bench.is_empty and not pump.has_unsettled:
+            return
+        for holding in hand.all():
+            holding.order(Halt.HANDED_BACK)
+        last = time.monotonic() + 3.0
+        pump.run(lambda: self._is_drained(pump, bench) or time.monotonic() > last)
+
+    def _is_drained(self, pump: Pump, bench: Bench) -> bool:
+        return self._failure is not None or (bench.is_empty and not pump.has_unsettled)
+
+    def _leave(self, hand: Hand) -> None:
+        """Say good-bye, unless a body is stuck here: then its lease must run out before another starts it."""
+        if len(hand):
+            log.warning("%d jobs could not be ended; they are lent again when the lease runs out", len(hand))
+            return
+        try:
+            self.app.store.run(self.app.store.leave(self.id))
+        except StoreError as error:
+            log.warning("could not say good-bye to the store: %s", error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Any dead internal loop ends the worker, loudly."""
+        if self._failure is None:
+            log.critical("an internal loop of the worker died", exc_info=error)
+            self._failure = error
+        self.stop(now=True)
