@@ -146,7 +146,7 @@ def test_six_fields_put_seconds_first() -> None:
         "* * * *",
         "* * * * * * *",
         "@reboot",
-        "MON#1/2 * * * MON#1/2",
+        "* * * * MON#1/2",
         "*/0 * * * *",
         "9" * 5000 + " * * * *",
         "",

@@ -6,11 +6,12 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from duly import ids
+from duly import clock, ids
 from duly.clock import SystemClock, boot_id
 from duly.errors import BadRequest
 from duly.ids import id_time, new_id, new_nonce, worker_id
@@ -117,11 +118,11 @@ def test_a_worker_is_named_after_its_process_and_never_twice_alike() -> None:
 
 
 def test_the_system_clock_is_aware_and_its_boot_time_rises() -> None:
-    clock = SystemClock()
+    system = SystemClock()
 
-    earlier, later = clock.boot(), clock.boot()
+    earlier, later = system.boot(), system.boot()
 
-    assert clock.now().utcoffset() == timedelta(0)
+    assert system.now().utcoffset() == timedelta(0)
     assert later >= earlier > 0
 
 
@@ -131,3 +132,15 @@ def test_the_boot_id_is_stable_within_a_boot() -> None:
 
     assert first
     assert boot_id() == first
+
+
+def test_without_a_name_from_the_kernel_the_boot_is_named_by_its_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(clock, "_BOOT_ID", tmp_path / "missing")
+    boot_id.cache_clear()
+
+    named = boot_id()
+
+    boot_id.cache_clear()
+    assert re.fullmatch(r"boot-\d+", named)
