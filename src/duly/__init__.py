@@ -53,10 +53,11 @@ _HOMES = {
     "Task": "task",
     "Worker": "worker",
 }
-_ERRORS = (
-    "BadRequest ConditionFailed DefinitionError DulyError JobCancelled JobFailed JobSkipped LeaseLost LockLost "
-    "LockTaken NoResult ResultNotKept ResultTimeout RetryAfter SoftLimitExceeded StoreUnavailable UnknownJob UnknownTask"
-)
+_ERRORS = """
+    BadRequest ConditionFailed DefinitionError DulyError JobCancelled JobFailed JobSkipped LeaseLost
+    LockLost LockTaken NoResult ResultNotKept ResultTimeout RetryAfter SoftLimitExceeded
+    StoreUnavailable UnknownJob UnknownTask
+"""
 _HOMES |= dict.fromkeys(_ERRORS.split(), "errors")
 
 __all__ = [

@@ -6,8 +6,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from datetime import timedelta
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from duly import codec, context
 from duly.clock import Clock, SystemClock
@@ -15,13 +15,13 @@ from duly.durations import Duration, duration
 from duly.errors import DefinitionError, DuplicateTask, StoreUnavailable, UnknownTask
 from duly.events import Events
 from duly.handle import Handle
-from duly.job import Decision, Job, Overlap, Request
+from duly.job import Decision, Job, Request
 from duly.jobs import Jobs, Pace
 from duly.kinds import periodic
-from duly.kinds.periodic import Schedule, Terms
+from duly.kinds.periodic import Schedule, ScheduleOptions, Terms
 from duly.kinds.perpetual import Cycle
 from duly.lock import Lock
-from duly.options import Options, TaskOptions, checked_name, read_options
+from duly.options import TaskOptions, checked_name, read_options
 from duly.run import Run, current_run
 from duly.schedules import Desk as ScheduleDesk
 from duly.schedules import Schedules, plain_terms
@@ -113,48 +113,29 @@ class App:
     def task(self, function: Callable[P, T], /) -> Task[P, T, T]: ...
     @overload
     def task(self, **options: Unpack[TaskOptions]) -> Decorate: ...
-    def task(self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]) -> Any:
-        """Make a function a task: `@app.task` or `@app.task(retry=…, key=…)`."""
-        if function is not None:
-            return self._add(function, options, cycle=None)
-        return cast(Decorate, lambda function: self._add(function, options, cycle=None))
+    def task(self, *function: Any, **options: Any) -> Any:
+        """Make a function a task: `@app.task` or `@app.task(retry=…, hard_limit=…)`."""
+
+        def decorate(function: Callable[..., Any]) -> AnyTask:
+            return self._add(function, cast(TaskOptions, options), cycle=None)
+
+        return decorate(*function) if function else decorate
 
     def perpetual(
-        self,
-        *,
-        every: Duration,
-        automatic: bool = False,
-        on_failure: Literal["continue", "stop"] = "continue",
-        **options: Unpack[TaskOptions],  # type: ignore[misc]
+        self, *, every: Duration, automatic: bool = False, **options: Unpack[TaskOptions]
     ) -> Decorate:
-        """Make a function a task that runs again and again; `run.again()` says when, else `every`."""
-        if on_failure not in ("continue", "stop"):
-            raise DefinitionError(
-                f"on_failure of a perpetual is {on_failure!r}; it takes 'continue' or 'stop'."
-            )
-        wait = duration(every, what="every")
-        cycle = Cycle(every=wait, automatic=automatic, on_failure=on_failure)
+        """Make a function a task that runs again and again; `run.again()` says when, else `every`.
+
+        A failed cycle is recorded and the next one comes; with on_failure="stop" it stays stopped.
+        """
+        stops = options.get("on_failure") == "stop"
+        if stops:
+            options.pop("on_failure")
+        cycle = Cycle(every=duration(every, what="every"), automatic=automatic, stops_on_failure=stops)
         return cast(Decorate, lambda function: self._add(function, options, cycle=cycle))
 
-    def schedule(
-        self,
-        *,
-        cron: str | None = None,
-        every: Duration | None = None,
-        mode: Literal["rate", "delay"] = "rate",
-        name: str | None = None,
-        timezone: str = "UTC",
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        missed: Literal["last", "skip", "all"] = "last",
-        grace: Duration | None = None,
-        max_catch_up: int = 100,
-        overlap: Literal["queue_one", "skip", "allow", "cancel_previous"] | None = None,
-        jitter: Duration = 0,
-        start: datetime | None = None,
-        end: datetime | None = None,
-    ) -> Callable[[Task[P, R, T]], Task[P, R, T]]:
-        """Run a task by itself, at the times of a cron line or at a fixed distance. Goes above `@app.task`."""
+    def schedule(self, **options: Unpack[ScheduleOptions]) -> Callable[[Task[P, R, T]], Task[P, R, T]]:
+        """Run a task by itself: `cron=` and a `timezone=`, or `every=`. Goes above `@app.task`."""
 
         def decorate(task: Task[P, R, T]) -> Task[P, R, T]:
             if not isinstance(task, Task):
@@ -162,27 +143,7 @@ class App:
                     f"@app.schedule goes above @app.task: it got {task!r}. Write\n"
                     "    @app.schedule(cron='0 2 * * *')\n    @app.task\n    def …"
                 )
-            title = checked_name(name or task.name, "name")
-            self._add_schedule(
-                title,
-                plain_terms(
-                    {
-                        "task": task.name,
-                        "cron": cron,
-                        "every": every,
-                        "mode": mode,
-                        "timezone": timezone,
-                        "missed": missed,
-                        "grace": grace,
-                        "max_catch_up": max_catch_up,
-                        "overlap": overlap or _overlap_of(task.options),
-                        "jitter": jitter,
-                        "start": start,
-                        "end": end,
-                        "arguments": self._pack(task.name, args, kwargs or {}),
-                    }
-                ),
-            )
+            self._add_schedule(task, options)
             return task
 
         return decorate
@@ -200,12 +161,17 @@ class App:
         self.tasks[options.name] = task
         return task
 
-    def _add_schedule(self, name: str, terms: Terms) -> None:
+    def _add_schedule(self, task: AnyTask, options: ScheduleOptions) -> None:
+        words = dict(options)
+        name = checked_name(words.pop("name", None) or task.name, "name")
+        arguments = self._pack(task.name, options.get("args", ()), options.get("kwargs", {}))
+        given = {word: value for word, value in words.items() if word not in ("args", "kwargs")}
+        terms = plain_terms(
+            {"overlap": str(task.options.overlap), **given, "task": task.name, "arguments": arguments}
+        )
         periodic.read_terms(name, terms)
-        known = self.schedule_terms.get(name)
-        if known is not None and known != terms:
+        if self.schedule_terms.setdefault(name, terms) != terms:
             raise DefinitionError(f"Two schedules are named {name!r}. Give one of them name='…'.")
-        self.schedule_terms[name] = terms
 
     def get_task(self, name: str) -> AnyTask:
         """A registered task by name."""
@@ -358,10 +324,6 @@ def _held(task: str | AnyTask | None, queue: str | None) -> tuple[Scope, str]:
         return Scope.TASK, task if isinstance(task, str) else task.name
     assert queue is not None
     return Scope.QUEUE, queue
-
-
-def _overlap_of(options: Options) -> str:
-    return str(options.overlap if options.overlap is not Overlap.QUEUE_ALL else Overlap.QUEUE_ONE)
 
 
 def _is_same(first: Callable[..., Any], second: Callable[..., Any]) -> bool:

@@ -114,7 +114,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreBusy(StoreUnavailable):
-    """Somebody else holds the store's only write lock; nobody can write, so nobody can take anything from us."""
+    """Somebody else holds the store's only write lock: nobody can write, so nobody takes our jobs either."""
 
 
 class SchemaMismatch(StoreError):
@@ -132,9 +132,8 @@ class UnknownTask(DulyError, LookupError):
     """A task name nobody registered in this process."""
 
     def __init__(self, name: str, known: Collection[str]) -> None:
-        super().__init__(
-            f"No task is named {name!r}. {_nearest(name, known, 'Import its module before the worker starts.')}"
-        )
+        hint = _nearest(name, known, "Import its module before the worker starts.")
+        super().__init__(f"No task is named {name!r}. {hint}")
 
 
 class UnknownJob(DulyError, LookupError):
@@ -148,9 +147,8 @@ class UnknownSchedule(DulyError, LookupError):
     """A schedule name that the store does not hold."""
 
     def __init__(self, name: str, known: Collection[str]) -> None:
-        super().__init__(
-            f"No schedule is named {name!r}. {_nearest(name, known, 'A worker that knows it must have started once.')}"
-        )
+        hint = _nearest(name, known, "A worker that knows it must have started once.")
+        super().__init__(f"No schedule is named {name!r}. {hint}")
 
 
 class Undecodable(DulyError):
@@ -199,7 +197,8 @@ class LockTaken(DulyError, TimeoutError):
 
     def __init__(self, name: str, waited: timedelta) -> None:
         super().__init__(
-            f"The lock {name!r} is held elsewhere; waited {waited.total_seconds():g} s. Pass wait='…' to wait longer."
+            f"The lock {name!r} is held elsewhere; waited {waited.total_seconds():g} s. "
+            "Pass wait='…' to wait longer."
         )
 
 
@@ -230,7 +229,7 @@ class RetryAfter(DulyError):
 
 
 class SoftLimitExceeded(BaseException):
-    """The soft time limit of the running task has passed. A BaseException, so `except Exception` lets it through."""
+    """The soft limit of the running task has passed. A BaseException: `except Exception` lets it through."""
 
 
 class LeaseLost(BaseException):

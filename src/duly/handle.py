@@ -31,7 +31,7 @@ class Handle(Generic[T]):
     def __init__(
         self,
         desk: Desk,
-        id: str,
+        job_id: str,
         key: str | None,
         generation: int,
         decision: Decision,
@@ -40,7 +40,7 @@ class Handle(Generic[T]):
     ) -> None:
         self._desk = desk
         self._keeps_result = keeps_result
-        self.id = id
+        self.id = job_id
         self.key = key
         self.generation = generation
         self.decision = decision
@@ -86,7 +86,8 @@ class Handle(Generic[T]):
         return job
 
     def _unpacked(self, job: Job | None, limit: timedelta | None) -> T:
-        return result_of(self._seen(job), limit or timedelta(0))
+        value: T = result_of(self._seen(job), limit or timedelta(0))
+        return value
 
 
 def _limit(timeout: Duration | None) -> timedelta | None:

@@ -168,7 +168,7 @@ class Claim(NamedTuple):
 
     @property
     def idempotency_key(self) -> str:
-        """Stable over attempts, crashes and deferrals of one cycle; new at each Again and operator's retry."""
+        """Stable over attempts, crashes and deferrals of a cycle; new at each Again and operator's retry."""
         return f"{self.id}-{self.cycle}"
 
 
@@ -212,7 +212,7 @@ class Job:
     finished_at: datetime | None = None
     worker: str = ""
     reason: str = ""
-    """Why it is in this state, in words: `superseded by ID`, `expired`, `interrupted, outcome unknown`."""
+    """Why it is in this state: `superseded by ID`, `expired`, `interrupted, outcome unknown`."""
     error: str | None = None
     result: str | None = None
     is_parked: bool = False

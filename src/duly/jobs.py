@@ -17,6 +17,10 @@ from duly.stores.drive import Operation
 
 T = TypeVar("T")
 
+JobList = list[Job]
+AmendedList = list[Amended]
+"""Named, because inside `Jobs` the word `list` is a method."""
+
 FIRST_LOOK, LAST_LOOK = 0.002, 0.1
 """Seconds between two looks at a job that somebody waits for: quick at first, then gentle."""
 
@@ -47,11 +51,11 @@ class Jobs:
 
     # looking
 
-    def list(self, *, limit: int = 100, before: int | None = None, **filters: Any) -> list[Job]:
+    def list(self, *, limit: int = 100, before: int | None = None, **filters: Any) -> JobList:
         """Jobs, newest first. Filters: task, state, key, queue, error (a part of its text)."""
         return self._run(self._find(limit, before, filters))
 
-    async def alist(self, *, limit: int = 100, before: int | None = None, **filters: Any) -> list[Job]:
+    async def alist(self, *, limit: int = 100, before: int | None = None, **filters: Any) -> JobList:
         """The async twin of list."""
         return await self._arun(self._find(limit, before, filters))
 
@@ -74,7 +78,7 @@ class Jobs:
     # acting
 
     def retry(self, *jobs: str | HasId, by: str = "", **filters: Any) -> Acted:
-        """Run finished jobs once more: a new generation with fresh budgets. Refused where a newer request exists."""
+        """Run finished jobs once more, as new requests; refused where a newer one exists."""
         return converse(self._store(), self._amend(jobs, filters, Revive(), by))
 
     async def aretry(self, *jobs: str | HasId, by: str = "", **filters: Any) -> Acted:
@@ -109,7 +113,7 @@ class Jobs:
 
     # waiting
 
-    def wait_all(self, jobs: Iterable[str | HasId], timeout: Duration | None = None) -> list[Job]:
+    def wait_all(self, jobs: Iterable[str | HasId], timeout: Duration | None = None) -> JobList:
         """Wait until all have finished; returns them in the order given."""
         limit = None if timeout is None else duration(timeout, what="timeout")
         pace = Pace(limit)
@@ -118,7 +122,7 @@ class Jobs:
             time.sleep(pace.next(ended.missing[0]))
         return ended.in_order()
 
-    async def await_all(self, jobs: Iterable[str | HasId], timeout: Duration | None = None) -> list[Job]:
+    async def await_all(self, jobs: Iterable[str | HasId], timeout: Duration | None = None) -> JobList:
         """The async twin of wait_all."""
         limit = None if timeout is None else duration(timeout, what="timeout")
         pace = Pace(limit)
@@ -135,13 +139,13 @@ class Jobs:
     async def _arun(self, operation: Operation[T]) -> T:
         return await self._store().arun(operation)
 
-    def _find(self, limit: int, before: int | None, filters: dict[str, Any]) -> Operation[list[Job]]:
+    def _find(self, limit: int, before: int | None, filters: dict[str, Any]) -> Operation[JobList]:
         return self._store().find(selection(filters), Page(limit, before))
 
-    def _get(self, job_id: str) -> Operation[list[Job]]:
+    def _get(self, job_id: str) -> Operation[JobList]:
         return self._store().find(Selection(ids=(job_id,)), Page(1, with_history=True))
 
-    def _find_many(self, ids: Sequence[str]) -> Operation[list[Job]]:
+    def _find_many(self, ids: Sequence[str]) -> Operation[JobList]:
         part = tuple(ids[:500])
         return self._store().find(Selection(ids=part), Page(len(part)))
 
@@ -149,7 +153,7 @@ class Jobs:
         self, jobs: Sequence[str | HasId], filters: dict[str, Any], order: Amendment, by: str
     ) -> Conversation[Acted]:
         chosen = selection({**filters, "ids": tuple(id_of(job) for job in jobs)})
-        answers: list[Amended] = yield self._store().amend(chosen, order, by=by)
+        answers: AmendedList = yield self._store().amend(chosen, order, by=by)
         self._store().ring()
         changed = [answer.id for answer in answers if answer.took_effect]
         return Acted(changed, {answer.id: answer.reason for answer in answers if not answer.took_effect})
@@ -180,7 +184,7 @@ class Ended:
         self._jobs: dict[str, Job] = {}
         self.missing: list[str] = list(dict.fromkeys(ids))
 
-    def take(self, seen: Sequence[Job]) -> bool:
+    def take(self, seen: JobList) -> bool:
         """Note what has finished; True when nothing is missing any more."""
         asked = set(self.missing[:500])
         gone = asked - {job.id for job in seen}
@@ -226,7 +230,7 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(one if isinstance(one, str) else one.name for one in many)
 
 
-def _only(job_id: str, found: Sequence[Job]) -> Job:
+def _only(job_id: str, found: JobList) -> Job:
     if not found:
         raise UnknownJob(job_id)
     return found[0]

@@ -17,6 +17,9 @@ from duly.retry import Retry
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 
 
+KEEP = Keep()
+
+
 class Executor(StrEnum):
     """Where a body runs: by its nature (loop or thread), or alone in a child process."""
 
@@ -70,7 +73,7 @@ class Options:
     hard_limit: timedelta | None = None
     executor: Executor = Executor.AUTO
     keep_result: timedelta | None = None
-    keep: Keep = Keep()
+    keep: Keep = KEEP
     unique_for: timedelta | None = None
     trailing: bool = False
     overlap: Overlap = Overlap.QUEUE_ONE
@@ -101,7 +104,8 @@ def read_options(function: Callable[..., Any], given: TaskOptions) -> Options:
     name = given.get("name") or f"{function.__module__}.{function.__qualname__}".removeprefix("__main__.")
     if unknown:
         raise DefinitionError(
-            f"Task {name} has no option {sorted(unknown)[0]!r}. Options: {', '.join(TaskOptions.__annotations__)}."
+            f"Task {name} has no option {sorted(unknown)[0]!r}. "
+            f"Options: {', '.join(TaskOptions.__annotations__)}."
         )
     options = Options(
         name=checked_name(name, "name"),
@@ -116,7 +120,7 @@ def read_options(function: Callable[..., Any], given: TaskOptions) -> Options:
         keep=_keep(given.get("keep_for")),
         unique_for=_optional(given.get("unique_for"), "unique_for"),
         trailing=given.get("trailing", False),
-        overlap=_overlap(given.get("overlap", "queue_one")),
+        overlap=checked_overlap(given.get("overlap", "queue_one")),
         concurrency=_limit(given.get("concurrency"), "concurrency"),
         concurrency_per_key=_limit(given.get("concurrency_per_key"), "concurrency_per_key"),
         rate=_rate(given.get("rate")),
@@ -136,7 +140,13 @@ def _consistent(options: Options) -> Options:
         )
     if options.soft_limit and options.hard_limit and options.soft_limit >= options.hard_limit:
         raise DefinitionError(
-            f"Task {options.name}: soft_limit {options.soft_limit} must be shorter than hard_limit {options.hard_limit}."
+            f"Task {options.name}: soft_limit {options.soft_limit} must be shorter "
+            f"than hard_limit {options.hard_limit}."
+        )
+    if isinstance(options.on_failure, str):
+        raise DefinitionError(
+            f"Task {options.name}: on_failure is {options.on_failure!r}; it takes a function or a task "
+            "('stop' is for @app.perpetual)."
         )
     if options.trailing and options.unique_for is None:
         raise DefinitionError(f"Task {options.name}: trailing=True means nothing without unique_for='…'.")
@@ -174,7 +184,8 @@ def _choice(kind: type[Any], value: object, what: str) -> Any:
         raise DefinitionError(f"{what} is {value!r}; it takes one of {options}.") from None
 
 
-def _overlap(value: object) -> Overlap:
+def checked_overlap(value: object) -> Overlap:
+    """A policy by its name."""
     overlap: Overlap = _choice(Overlap, value, "overlap")
     if overlap is Overlap.QUEUE_ALL:
         raise DefinitionError("overlap='queue_all' is for ticks: use missed='all' on the schedule instead.")
@@ -211,7 +222,7 @@ def _limit(value: object, what: str) -> int | None:
 def _rate(value: str | None) -> RateLimit | None:
     if value is None:
         return None
-    match = re.fullmatch(r"\s*(\d+)\s*/\s*(.+?)\s*", value) if isinstance(value, str) else None
+    match = re.fullmatch(r"\s*(\d+)\s*/\s*(.+?)\s*", str(value))
     if match is None or int(match[1]) < 1:
         raise DefinitionError(f"rate is {value!r}; write it as '10/m', '5/s' or '100/1h30m'.")
     per = match[2] if match[2][0].isdigit() else f"1{match[2]}"

@@ -92,9 +92,24 @@ def next_try(
     `spread` is a random number from 0 to 1. `asked` is a wait the failure itself asked for (Retry-After):
     it replaces the computed delay and the filter, but neither `attempts` nor `within`.
     """
-    if policy is None or (policy.attempts is not None and attempt >= policy.attempts):
+    if policy is None or (asked is None and not isinstance(error, policy.on)):
         return None
-    if asked is None and not isinstance(error, policy.on):
+    return next_grant(
+        policy, attempt=attempt, first_failure=first_failure, now=now, spread=spread, asked=asked
+    )
+
+
+def next_grant(
+    policy: Retry,
+    *,
+    attempt: int,
+    first_failure: datetime,
+    now: datetime,
+    spread: float,
+    asked: timedelta | None = None,
+) -> datetime | None:
+    """The same for a failure that no exception names, such as a hard limit: budget and delay, no filter."""
+    if policy.attempts is not None and attempt >= policy.attempts:
         return None
     again = _moment(policy, attempt, now, spread) if asked is None else now + _clamped(asked)
     if again is None or (policy.within is not None and again > first_failure + duration(policy.within)):

@@ -23,7 +23,7 @@ from duly.kinds import oneshot, perpetual
 from duly.kinds.outcome import Effects, Ended, Ending, Raised, Returned
 from duly.lifecycle import Fail, Verdict
 from duly.options import Options
-from duly.retry import next_try
+from duly.retry import Retry, next_grant, next_try
 
 TRACEBACK_LIMIT = 16_000
 
@@ -62,7 +62,7 @@ class Run:
         self._tell = tell
         self.effects = Effects()
         self.superseded = False
-        """True once a newer request replaced this one, or the lease was lost: nothing this run says counts."""
+        """True once a newer request replaced this one or its lease was lost: nothing it says counts."""
         self.cancelled = False
         """True once somebody asked this run to stop."""
 
@@ -120,7 +120,8 @@ class Run:
     def connection(self) -> Any:
         """The transaction of an exactly-once task."""
         raise NotInRun(
-            f"Task {self.task} has no transaction: declare it with delivery='exactly_once' to get run.connection."
+            f"Task {self.task} has no transaction: "
+            "declare it with delivery='exactly_once' to get run.connection."
         )
 
     def again(self, *, after: Duration | None = None, at: datetime | None = None) -> None:
@@ -223,7 +224,7 @@ def _wait(
 ) -> timedelta | None:
     asked = duration(error.after, what="RetryAfter") if isinstance(error, RetryAfter) else None
     at = next_try(
-        options.retry,
+        options.retry or (None if asked is None else ASKED),
         error,
         attempt=claim.attempt + 1,
         first_failure=claim.first_failure or now,
@@ -234,29 +235,22 @@ def _wait(
     return None if at is None else max(at - now, timedelta(0))
 
 
+ASKED = Retry(on=RetryAfter, attempts=5)
+"""The budget of a body that raises RetryAfter without a policy of its own."""
+
+
 def limit_exceeded(
     options: Options, claim: Claim, limit: timedelta, *, now: datetime, spread: float
 ) -> Ending:
     """A hard limit ends the run, not the job: it goes on within its attempts, whatever `on` lists."""
-    error = f"hard limit of {limit.total_seconds():g} s exceeded"
-    policy = options.retry
-    if policy is None:
-        return Raised(error, reason="hard limit exceeded")
-    at = next_try(
-        policy,
-        _any_listed(policy.on),
-        attempt=claim.attempt + 1,
-        first_failure=claim.first_failure or now,
-        now=now,
-        spread=spread,
+    error, reason = f"hard limit of {limit.total_seconds():g} s exceeded", "hard limit exceeded"
+    if options.retry is None:
+        return Raised(error, reason=reason)
+    first_failure = claim.first_failure or now
+    at = next_grant(
+        options.retry, attempt=claim.attempt + 1, first_failure=first_failure, now=now, spread=spread
     )
-    return Raised(error, None if at is None else max(at - now, timedelta(0)), reason="hard limit exceeded")
-
-
-def _any_listed(on: Any) -> BaseException:
-    kind = on[0] if isinstance(on, tuple) else on
-    error: BaseException = kind.__new__(kind)
-    return error
+    return Raised(error, None if at is None else max(at - now, timedelta(0)), reason=reason)
 
 
 def decide(

@@ -7,20 +7,23 @@ operators. A deploy rewrites only the first, `reset` removes only the second.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from duly.clock import Clock
 from duly.converse import Conversation, aconverse, converse
 from duly.errors import DefinitionError, UnknownSchedule
 from duly.handle import Handle
 from duly.ids import new_id
-from duly.job import Clash, Job, Keep, Request
+from duly.job import Clash, Keep, Request
+from duly.jobs import JobList
 from duly.kinds import periodic
 from duly.kinds.periodic import Schedule, Terms
 from duly.stores.contract import Page, Placed, Postpone, Scope, Selection, Store, Switch
+
+T = TypeVar("T")
 
 TERMS: Final = "schedule"
 OVERLAY: Final = "schedule overlay"
@@ -43,6 +46,11 @@ class ScheduleView:
     """When it will put its next tick, or look whether one is due."""
 
 
+Views = list[ScheduleView]
+Switches = list[Switch]
+"""Named, because inside `Schedules` the word `list` is a method."""
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
     """What schedules ask of the application."""
@@ -63,11 +71,11 @@ class Schedules:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    def list(self) -> list[ScheduleView]:
+    def list(self) -> Views:
         """All schedules the store or the code knows, by name."""
         return self._hold(self._list())
 
-    async def alist(self) -> list[ScheduleView]:
+    async def alist(self) -> Views:
         """The async twin of list."""
         return await self._ahold(self._list())
 
@@ -111,21 +119,21 @@ class Schedules:
         """The async twin of reset."""
         return await self._ahold(self._reset(name))
 
-    def _hold(self, conversation: Conversation[Any]) -> Any:
+    def _hold(self, conversation: Conversation[T]) -> T:
         return converse(self._desk.store(), conversation)
 
-    async def _ahold(self, conversation: Conversation[Any]) -> Any:
+    async def _ahold(self, conversation: Conversation[T]) -> T:
         return await aconverse(self._desk.store(), conversation)
 
     # conversations
 
-    def _list(self) -> Conversation[list[ScheduleView]]:
+    def _list(self) -> Conversation[Views]:
         store = self._desk.store()
         stored: dict[str, str] = yield store.records(TERMS)
         overlays: dict[str, str] = yield store.records(OVERLAY)
-        switches: list[Switch] = yield store.switches()
+        switches: Switches = yield store.switches()
         names = sorted({*stored, *self._desk.known})
-        jobs: list[Job] = []
+        jobs: JobList = []
         if names:
             lanes = tuple(periodic.job_task(name) for name in names)
             jobs = yield store.find(Selection(tasks=lanes), Page(len(names) * 2))
@@ -133,7 +141,7 @@ class Schedules:
         return [self._view(name, stored, overlays, held, jobs) for name in names]
 
     def _view(
-        self, name: str, stored: dict[str, str], overlays: dict[str, str], held: set[str], jobs: list[Job]
+        self, name: str, stored: dict[str, str], overlays: dict[str, str], held: set[str], jobs: JobList
     ) -> ScheduleView:
         terms = json.loads(stored[name]) if name in stored else dict(self._desk.known[name])
         overlay = json.loads(overlays.get(name, "{}"))
@@ -171,7 +179,7 @@ class Schedules:
         view = yield from self._one(name)
         schedule = periodic.read_terms(name, view.terms)
         request = self._desk.tick_request(schedule, self._desk.clock.now())
-        placed: list[Placed] = yield self._desk.store().put([request])
+        placed: Sequence[Placed] = yield self._desk.store().put([request])
         self._desk.store().ring()
         return self._desk.handle(schedule, request, placed[0])
 

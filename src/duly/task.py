@@ -9,22 +9,20 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from duly import codec
 from duly.clock import SystemClock
-from duly.durations import Duration, duration
 from duly.errors import BadRequest, WrongSignature
 from duly.handle import Handle
 from duly.ids import new_id
 from duly.job import Claim, Clash, Guard, Overlap, Request
 from duly.kinds.perpetual import Cycle
-from duly.options import Options, checked_name, checked_priority
+from duly.options import Options
 from duly.run import Run
 from duly.stores.contract import Placed
+from duly.wishes import UsingOptions, Wishes, read_wishes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,97 +40,6 @@ class Desk(Protocol):
     async def aplace(self, requests: Sequence[Request], connection: Any) -> list[Placed]: ...
     def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]: ...
     def travelling_context(self) -> str: ...
-
-
-class UsingOptions(TypedDict, total=False):
-    """The keywords of `task.using(...)`."""
-
-    key: str | None
-    replace: bool
-    unique_for: Duration | None
-    trailing: bool
-    run_after: datetime | Duration | None
-    queue_name: str
-    priority: int
-    overlap: typing.Literal["queue_one", "skip", "allow", "cancel_previous"]
-    expires: Duration | None
-    connection: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What one call asks for beyond the arguments."""
-
-    key: str | None = None
-    replaces: bool = False
-    unique_for: timedelta | None = None
-    trailing: bool = False
-    run_after: datetime | None = None
-    delay: timedelta | None = None
-    queue_name: str | None = None
-    priority: int | None = None
-    overlap: Overlap | None = None
-    expires: timedelta | None = None
-    connection: Any = None
-
-
-def read_wishes(before: Wishes, given: UsingOptions) -> Wishes:
-    """Later calls of using() refine earlier ones; a mistake is named before anything is stored."""
-    unknown = set(given) - set(UsingOptions.__annotations__)
-    if unknown:
-        raise BadRequest(
-            f"using() has no option {sorted(unknown)[0]!r}. Options: {', '.join(UsingOptions.__annotations__)}."
-        )
-    changes: dict[str, Any] = {}
-    if "key" in given:
-        changes["key"] = _checked_key(given["key"])
-    if "replace" in given:
-        changes["replaces"] = given["replace"]
-    if given.get("unique_for") is not None:
-        changes["unique_for"] = duration(given["unique_for"], what="unique_for", allow_zero=False)  # type: ignore[arg-type]
-    if "trailing" in given:
-        changes["trailing"] = given["trailing"]
-    if "run_after" in given:
-        changes |= _when(given["run_after"])
-    if "queue_name" in given:
-        changes["queue_name"] = checked_name(given["queue_name"], "queue_name")
-    if "priority" in given:
-        changes["priority"] = checked_priority(given["priority"])
-    if "overlap" in given:
-        changes["overlap"] = Overlap(given["overlap"])
-    if given.get("expires") is not None:
-        changes["expires"] = duration(given["expires"], what="expires", allow_zero=False)  # type: ignore[arg-type]
-    if "connection" in given:
-        changes["connection"] = given["connection"]
-    return replace(before, **changes)
-
-
-def _when(value: datetime | Duration | None) -> dict[str, Any]:
-    if value is None:
-        return {"run_after": None, "delay": None}
-    if not isinstance(value, datetime):
-        return {"run_after": None, "delay": duration(value, what="run_after")}
-    if value.utcoffset() is None:
-        raise BadRequest(
-            f"run_after={value!r} has no time zone. Use an aware datetime, or a wait such as '10s'."
-        )
-    return {"run_after": value, "delay": None}
-
-
-def _checked_key(key: object) -> str | None:
-    if key is None:
-        return None
-    if not isinstance(key, str) or not key or len(key) > 500 or "\x00" in key or not _is_encodable(key):
-        raise BadRequest(f"key={key!r} cannot be used: a key is 1 to 500 characters of text without NUL.")
-    return key
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class Inlet(typing.NamedTuple):
@@ -260,7 +167,7 @@ class Using(Generic[P, T]):
         return Using(self._task, read_wishes(self._wishes, given))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T]:
-        """Store a job for a worker; it is durable when this returns (or when the given connection commits)."""
+        """Store a job for a worker; durable when this returns, or when the given connection commits."""
         return self.enqueue_many([(args, kwargs)])[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[T]:
@@ -321,7 +228,8 @@ def _guard(options: Options, wishes: Wishes, key: str | None) -> Guard | None:
         return None
     if key is None:
         raise BadRequest(
-            f"{options.name}: unique_for={window} needs to know what must be unique: .using(key='lease:42', …)."
+            f"{options.name}: unique_for={window} needs to know what must be unique: "
+            ".using(key='lease:42', …)."
         )
     return Guard(window, trailing=wishes.trailing or options.trailing)
 

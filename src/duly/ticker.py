@@ -12,7 +12,8 @@ from duly.kinds import periodic
 from duly.kinds.periodic import Schedule
 from duly.lifecycle import Again, Release
 from duly.stores.contract import Settlement
-from duly.task import Task, Wishes, build_request
+from duly.task import Task, build_request
+from duly.wishes import Wishes
 
 DORMANT = timedelta(days=36500)
 """A schedule whose end has passed keeps its job, so that an edit can wake it."""
@@ -25,8 +26,8 @@ RECHECK = timedelta(seconds=1)
 class LastRun:
     """The newest run of a fixed-delay schedule."""
 
-    is_live: bool
-    ended_at: datetime | None
+    is_live: bool = False
+    ended_at: datetime | None = None
 
 
 def tick_request(task: Task[..., Any, Any], schedule: Schedule, tick: datetime) -> Request:

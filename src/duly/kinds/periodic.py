@@ -9,13 +9,13 @@ Its terms are a small JSON object: what the code says, overlaid with what an ope
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Literal, TypedDict, cast
 
-from duly.durations import duration
+from duly.durations import Duration, duration
 from duly.errors import DefinitionError
 from duly.job import Overlap
 from duly.ticks import Cron, Every, Missed, Plan, Timetable, plan_ticks
@@ -25,8 +25,43 @@ PREFIX: Final = "duly.schedule:"
 
 Terms = dict[str, Any]
 
+
+class ScheduleOptions(TypedDict, total=False):
+    """The keywords of `@app.schedule(...)`."""
+
+    cron: str
+    every: Duration
+    mode: Literal["rate", "delay"]
+    """For `every`: on a fixed grid, or counted from the end of the last run."""
+    name: str
+    timezone: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    missed: Literal["last", "skip", "all"]
+    grace: Duration
+    max_catch_up: int
+    overlap: Literal["queue_one", "skip", "allow", "cancel_previous"]
+    jitter: Duration
+    start: datetime
+    end: datetime
+
+
 TERMS: Final = frozenset(
-    ["task", "cron", "every", "mode", "timezone", "missed", "grace", "max_catch_up", "overlap", "jitter", "start", "end", "arguments"]
+    [
+        "task",
+        "cron",
+        "every",
+        "mode",
+        "timezone",
+        "missed",
+        "grace",
+        "max_catch_up",
+        "overlap",
+        "jitter",
+        "start",
+        "end",
+        "arguments",
+    ]
 )
 EDITABLE: Final = TERMS - {"task"}
 
@@ -108,7 +143,7 @@ def _timetable(name: str, terms: Mapping[str, Any]) -> Timetable:
         raise DefinitionError(f"Schedule {name!r} needs either cron='…' or every='…', and not both.")
     if cron is not None:
         return Cron(cron, terms.get("timezone", "UTC"))
-    return Every(every, _instant(name, terms, "start"), terms.get("mode", "rate"))
+    return Every(cast(Duration, every), _instant(name, terms, "start"), terms.get("mode", "rate"))
 
 
 def _instant(name: str, terms: Mapping[str, Any], which: str) -> datetime | None:
@@ -125,7 +160,7 @@ def _instant(name: str, terms: Mapping[str, Any], which: str) -> datetime | None
 
 def _missed(name: str, value: object) -> Missed:
     if value in ("last", "skip", "all"):
-        return value  # type: ignore[return-value]
+        return value
     raise DefinitionError(f"missed of schedule {name!r} is {value!r}; it takes 'last', 'skip' or 'all'.")
 
 
@@ -133,7 +168,8 @@ def _overlap(name: str, value: object) -> Overlap:
     if value in ("queue_one", "skip", "allow", "cancel_previous"):
         return Overlap(value)
     raise DefinitionError(
-        f"overlap of schedule {name!r} is {value!r}; it takes 'queue_one', 'skip', 'allow' or 'cancel_previous'."
+        f"overlap of schedule {name!r} is {value!r}; "
+        "it takes 'queue_one', 'skip', 'allow' or 'cancel_previous'."
     )
 
 

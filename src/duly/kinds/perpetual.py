@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
 
 from duly.kinds import oneshot
 from duly.kinds.outcome import Ended, Raised
@@ -17,7 +16,7 @@ class Cycle:
 
     every: timedelta
     automatic: bool = False
-    on_failure: Literal["continue", "stop"] = "continue"
+    stops_on_failure: bool = False
 
 
 def decide(ended: Ended, cycle: Cycle) -> Verdict:
@@ -28,7 +27,7 @@ def decide(ended: Ended, cycle: Cycle) -> Verdict:
     if isinstance(verdict, TryAgain | Defer):
         return verdict
     if isinstance(verdict, Fail):
-        return Stop(verdict.error) if cycle.on_failure == "stop" else _next(ended, cycle, verdict.error)
+        return Stop(verdict.error) if cycle.stops_on_failure else _next(ended, cycle, verdict.error)
     return _next(ended, cycle, None)
 
 

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from duly import codec, context
@@ -221,11 +222,14 @@ class Bench:
         if limit is None:
             task = asyncio.current_task()
             assert task is not None
-            holding.stop_body = lambda: self._loop.call_soon_threadsafe(task.cancel) and None
+            holding.stop_body = partial(self._call_in_loop, task.cancel)
             return await coroutine
         body = Interruptible(coroutine)
-        holding.stop_body = lambda: self._loop.call_soon_threadsafe(body.interrupt, LeaseLost()) and None
+        holding.stop_body = partial(self._call_in_loop, partial(body.interrupt, LeaseLost()))
         return await limited(body, limit)
+
+    def _call_in_loop(self, act: Callable[[], object]) -> None:
+        self._loop.call_soon_threadsafe(act)
 
     # in a thread
 
@@ -273,12 +277,8 @@ class Bench:
     def _open_children(self) -> Children:
         with self._lock:
             if self._children is None:
-                main = sys.modules.get("__main__")
-                main_file = (
-                    getattr(main, "__file__", None) if getattr(main, "__spec__", None) is None else None
-                )
                 size = min(self.slots, max(2, (os.cpu_count() or 1) * 2))
-                self._children = Children(size, search_path=sys.path, main_file=main_file)
+                self._children = Children(size, search_path=sys.path, main_file=main_script())
             return self._children
 
     def _child_ended(self, holding: Holding, run: Run, future: Future[bytes]) -> None:
@@ -342,6 +342,12 @@ class Bench:
         self._wake()
         if not self._is_closing:
             self._advance()
+
+
+def main_script() -> str | None:
+    """The script this process was started with; None for `python -m`, whose modules are found by name."""
+    main = sys.modules.get("__main__")
+    return None if getattr(main, "__spec__", None) is not None else getattr(main, "__file__", None)
 
 
 def runs_in_child(holding: Holding) -> bool:

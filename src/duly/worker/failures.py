@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from duly import codec
 from duly.job import Request
 from duly.lifecycle import Fail, Verdict
-from duly.task import Task, Wishes, build_request
+from duly.task import Task, build_request
+from duly.wishes import Wishes
 from duly.worker.hand import Holding
 
 log = logging.getLogger("duly.worker")

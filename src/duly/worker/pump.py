@@ -26,7 +26,7 @@ from duly.schedules import OVERLAY, TERMS, merge, register
 from duly.stores.contract import Ask, Claimed, Page, Scope, Selection, Settlement, Switch
 from duly.ticker import LastRun, take_turn
 from duly.worker.beat import Heartbeat
-from duly.worker.bench import Bench, Concluded
+from duly.worker.bench import Bench, Concluded, runs_in_child
 from duly.worker.failures import hooks_for
 from duly.worker.hand import Hand, Holding, handed_back
 from duly.worker.lanes import Lanes
@@ -258,25 +258,25 @@ class Pump:
     def _tick_one(self, claim: Claim, terms: dict[str, str], overlays: dict[str, str]) -> Settlement:
         name = claim.key or ""
         if name not in terms:
-            return take_turn(claim, None, self._app.tasks, self._app.clock.now(), LastRun(False, None))
+            return take_turn(claim, None, self._app.tasks, self._app.clock.now(), LastRun())
         merged = merge(json.loads(terms[name]), json.loads(overlays.get(name, "{}")))
         schedule = periodic.read_terms(name, merged)
-        last = self._last_run(schedule, claim) if schedule.counts_from_end else LastRun(False, None)
+        last = self._last_run(schedule, claim) if schedule.counts_from_end else LastRun()
         return take_turn(claim, schedule, self._app.tasks, self._app.clock.now(), last)
 
     def _last_run(self, schedule: periodic.Schedule, claim: Claim) -> LastRun:
         key = periodic.tick_key(schedule.name, periodic.unpack_last_tick(claim.arguments))
         found = self._store.run(self._store.find(Selection(tasks=(schedule.task,), key=key), Page(1)))
         if not found:
-            return LastRun(False, None)
-        return LastRun(found[0].finished_at is None, found[0].finished_at)
+            return LastRun()
+        return LastRun(is_live=found[0].finished_at is None, ended_at=found[0].finished_at)
 
     # beginning and signals
 
     def _begin(self) -> None:
         waiting = self._bench.take_to_begin()
         for isolated in (False, True):
-            part = [holding for holding in waiting if _is_isolated(holding) is isolated]
+            part = [holding for holding in waiting if runs_in_child(holding) is isolated]
             if not part:
                 continue
             fences = [holding.claim.fence for holding in part]
@@ -361,12 +361,6 @@ def _is_dropped(item: Concluded | Settlement) -> bool:
 
 def _fence(item: Concluded | Settlement) -> Fence:
     return item.fence if isinstance(item, Settlement) else item.holding.claim.fence
-
-
-def _is_isolated(holding: Holding) -> bool:
-    from duly.worker.bench import runs_in_child
-
-    return runs_in_child(holding)
 
 
 def packed_progress(progress: Progress) -> str:

@@ -8,7 +8,8 @@ from duly import codec
 from duly.app import App
 from duly.job import Clash, Request
 from duly.schedules import seed
-from duly.task import Wishes, build_request
+from duly.task import build_request
+from duly.wishes import Wishes
 
 
 def seeds(app: App) -> list[Request]:
