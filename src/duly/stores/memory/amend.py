@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from duly.ids import new_nonce
 from duly.job import FINISHED, LIVE, State, Wish
 from duly.lifecycle import move
 from duly.stores.contract import Amended, Amendment, Cancel, Delete, Postpone, Revive, Selection
@@ -60,6 +61,7 @@ def _revive(world: World, row: Row, by: str) -> Amended:
         return Amended(row.id, took_effect=False, reason=f"already waiting for this key: {waiting[0].id}")
     row.state = move(row.state, "revive")
     row.generation = world.draw()
+    row.nonce = new_nonce()  # the claim that ended it did not end what comes now
     row.cycle += 1
     row.attempt = row.crashes = row.deferrals = 0
     row.first_failure = row.finished_at = row.forget_at = row.superseded_by = row.wish = row.error = None
