@@ -25,9 +25,10 @@ from tests.contract.arrange import (
     settle,
     start,
     state,
+    tick,
 )
 
-from duly.job import Delivery, State
+from duly.job import Delivery, Overlap, State
 from duly.lifecycle import Release, TryAgain
 from duly.stores.contract import Lane, Rate, Scope, Store, Switch
 from duly.testing import VirtualClock
@@ -327,11 +328,8 @@ def test_next_at_does_not_wait_for_a_parked_job(store: Store, clock: VirtualCloc
 
 
 def test_next_at_sees_the_job_that_an_expired_one_held_back(store: Store, clock: VirtualClock) -> None:
-    older = start(store, request(KEY))
-    put_one(store, request(KEY, delay=MINUTE, expires_after=SECOND))
-    clock.advance(2 * SECOND)
-    claim_all(store)
-    settle(store, older)
-    placed = put_one(store, request(KEY, delay=MINUTE))
+    put_one(store, tick(1, overlap=Overlap.QUEUE_ALL, expires_after=SECOND))
+    held_back = put_one(store, tick(2, overlap=Overlap.QUEUE_ALL, delay=MINUTE))
+    clock.advance(SECOND)
 
-    assert claim(store).next_at == look(store, placed.id).ready_at
+    assert claim(store).next_at == look(store, held_back.id).ready_at

@@ -102,6 +102,28 @@ def test_a_death_seen_by_the_parent_counts_as_it_says(store: Store) -> None:
     assert "signal 11 on host-1" in (look(store, lent.id).error or "")
 
 
+def test_the_third_counted_death_fails_the_job_also_when_the_parent_saw_it(store: Store) -> None:
+    put_one(store, request(KEY))
+    for _ in range(2):
+        settle(store, claim_one(store), Crash("signal 11 on host-1", counted=True))
+    last = claim_one(store)
+    put_one(store, request(KEY))
+
+    settle(store, last, Crash("signal 11 on host-1", counted=True))
+
+    job = look(store, last.id)
+    assert (job.state, job.crashes) == (State.FAILED, 3)
+    assert "signal 11 on host-1" in (job.error or "")
+
+
+def test_deaths_that_do_not_count_never_fail_a_job(store: Store) -> None:
+    put_one(store, request())
+    for _ in range(8):
+        settle(store, claim_one(store), Crash("signal 9", counted=False))
+
+    assert claim_one(store).crashes == 0
+
+
 def test_a_death_counts_no_attempt(store: Store, clock: VirtualClock) -> None:
     put_one(store, request())
     die(store, clock, "w1", isolated=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Unpack
 
 import pytest
 from tests.contract.arrange import (
@@ -23,12 +25,15 @@ from tests.contract.arrange import (
     tick,
 )
 
-from duly.job import Decision, Overlap, State
+from duly.job import Decision, Overlap, Request, State
 from duly.lifecycle import Defer, Release, Settled, TryAgain, Verdict
 from duly.stores.contract import Store
 from duly.testing import VirtualClock
 
-ALL: Fields = {"overlap": Overlap.QUEUE_ALL}
+
+def chained(number: int, **fields: Unpack[Fields]) -> Request:
+    """A tick of a schedule that must run them all."""
+    return replace(tick(number, **fields), overlap=Overlap.QUEUE_ALL)
 
 
 def test_a_tick_waits_for_the_tick_before_it_though_their_keys_differ(store: Store) -> None:
@@ -126,14 +131,14 @@ def drain(store: Store, worker: str = "w1") -> list[str]:
 
 
 def test_queue_all_keeps_every_tick_in_order_and_without_overlap(store: Store) -> None:
-    placed = put(store, *(tick(number, **ALL) for number in (1, 2, 3, 4)))
+    placed = put(store, *(chained(number) for number in (1, 2, 3, 4)))
 
     assert drain(store) == [answer.id for answer in placed]
 
 
 def test_queue_all_keeps_every_tick_that_came_while_one_ran(store: Store) -> None:
-    running = start(store, tick(1, **ALL))
-    placed = put(store, *(tick(number, **ALL) for number in (2, 3, 4)))
+    running = start(store, chained(1))
+    placed = put(store, *(chained(number) for number in (2, 3, 4)))
     settle(store, running)
 
     assert [answer.decision for answer in placed] == [Decision.QUEUED] * 3
@@ -148,11 +153,11 @@ def test_queue_all_keeps_every_tick_that_came_while_one_ran(store: Store) -> Non
 def test_queue_all_keeps_the_order_when_a_tick_has_to_run_again(
     store: Store, clock: VirtualClock, verdict: Verdict
 ) -> None:
-    first = start(store, tick(1, **ALL))
-    later = [answer.id for answer in put(store, tick(2, **ALL), tick(3, **ALL))]
+    first = start(store, chained(1))
+    later = [answer.id for answer in put(store, chained(2), chained(3))]
     clock.advance(SECOND)
     settle(store, first, verdict)
-    later.append(put_one(store, tick(4, **ALL)).id)
+    later.append(put_one(store, chained(4)).id)
     early = [] if verdict != TryAgain(SECOND, "boom") else claim_all(store)
     clock.advance(SECOND)
 
@@ -161,17 +166,17 @@ def test_queue_all_keeps_the_order_when_a_tick_has_to_run_again(
 
 
 def test_queue_all_keeps_the_order_when_a_worker_dies(store: Store, clock: VirtualClock) -> None:
-    first = start(store, tick(1, **ALL))
-    second = put_one(store, tick(2, **ALL))
+    first = start(store, chained(1))
+    second = put_one(store, chained(2))
     clock.advance(LEASE)
-    third = put_one(store, tick(3, **ALL))
+    third = put_one(store, chained(3))
 
     assert drain(store, "w2") == [first.id, second.id, third.id]
 
 
 def test_queue_all_goes_on_when_the_tick_in_front_expires(store: Store, clock: VirtualClock) -> None:
-    expired = put_one(store, tick(1, expires_after=SECOND, **ALL))
-    later = put(store, tick(2, **ALL), tick(3, **ALL))
+    expired = put_one(store, chained(1, expires_after=SECOND))
+    later = put(store, chained(2), chained(3))
     clock.advance(MINUTE)
 
     assert drain(store) == [answer.id for answer in later]
@@ -179,7 +184,7 @@ def test_queue_all_goes_on_when_the_tick_in_front_expires(store: Store, clock: V
 
 
 def test_a_serial_may_be_given_more_than_one_run_at_a_time(store: Store) -> None:
-    placed = put(store, *(tick(number, per_key=2, **ALL) for number in (1, 2, 3, 4)))
+    placed = put(store, *(chained(number, per_key=2) for number in (1, 2, 3, 4)))
 
     first, second = claim_all(store)
     full = claim_all(store, "w2")
@@ -191,8 +196,8 @@ def test_a_serial_may_be_given_more_than_one_run_at_a_time(store: Store) -> None
 
 
 def test_parked_ticks_take_no_place_in_a_claim(store: Store) -> None:
-    start(store, tick(1, **ALL))
-    put(store, *(tick(number, priority=9, **ALL) for number in range(2, 10)))
+    start(store, chained(1))
+    put(store, *(chained(number, priority=9) for number in range(2, 10)))
     other = put_one(store, request())
 
     assert ids(claim_all(store, "w2", limit=1)) == [other.id]
