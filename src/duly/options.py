@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, TypedDict
 
 from duly.durations import Duration, duration
@@ -101,7 +104,7 @@ class Options:
 def read_options(function: Callable[..., Any], given: TaskOptions) -> Options:
     """Turn what was written into types, or say which value cannot be."""
     unknown = set(given) - set(TaskOptions.__annotations__)
-    name = given.get("name") or f"{function.__module__}.{function.__qualname__}".removeprefix("__main__.")
+    name = given.get("name") or f"{home_of(function)}.{function.__qualname__}"
     if unknown:
         raise DefinitionError(
             f"Task {name} has no option {sorted(unknown)[0]!r}. "
@@ -130,6 +133,23 @@ def read_options(function: Callable[..., Any], given: TaskOptions) -> Options:
         max_deferrals=_limit(given.get("max_deferrals", 100), "max_deferrals") or 100,
     )
     return _consistent(options)
+
+
+def home_of(function: Callable[..., Any]) -> str:
+    """The module a function is imported from, also when its file happens to be running as a script.
+
+    `python shop.py` enqueues what `duly worker shop:app` runs: both must say shop.
+    """
+    module = sys.modules.get(function.__module__)
+    if function.__module__ not in ("__main__", "__duly_main__") or module is None:
+        return function.__module__
+    if module.__spec__ is not None:
+        return module.__spec__.name.removesuffix(".__main__").replace("__duly_main__", _stem(module))
+    return _stem(module)
+
+
+def _stem(module: ModuleType) -> str:
+    return Path(getattr(module, "__file__", None) or "__main__").stem
 
 
 def _consistent(options: Options) -> Options:

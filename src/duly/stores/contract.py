@@ -77,6 +77,8 @@ class Claimed(NamedTuple):
 
     claims: list[Claim]
     next_at: datetime | None
+    now: datetime | None = None
+    """The store's clock, so that a worker never compares `next_at` with its own."""
 
 
 # --- renew --------------------------------------------------------------------------------------

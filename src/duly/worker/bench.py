@@ -148,6 +148,10 @@ class Bench:
                 return True
         return False
 
+    def call_aside(self, act: Callable[[], None]) -> None:
+        """Run something of the user's that is no body, where it can block nobody."""
+        self._threads.submit(act, lambda _value, _failure: None)
+
     def close(self, grace: timedelta) -> None:
         """End what can be ended. Bodies stuck in threads stay behind and die with the process."""
         self._is_closing = True

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from duly import codec
 from duly.job import Request
-from duly.lifecycle import Fail, Verdict
+from duly.lifecycle import CRASH_CAP, Crash, Fail, Verdict
 from duly.task import Task, build_request
 from duly.wishes import Wishes
 from duly.worker.hand import Holding
@@ -26,23 +27,39 @@ class Failure:
     reason: str
 
 
-def hooks_for(holding: Holding, verdict: Verdict) -> tuple[Request, ...]:
+def hooks_for(holding: Holding, verdict: Verdict | None) -> tuple[Request, ...]:
     """A task as hook is enqueued in the very write that fails the job: both happen or neither."""
     hook = holding.task.options.on_failure
-    if not isinstance(verdict, Fail) or not isinstance(hook, Task):
+    failure = failure_of(holding, verdict)
+    if failure is None or not isinstance(hook, Task):
         return ()
-    arguments = codec.pack((holding.claim.id, verdict.error), {})
-    return (build_request(hook, Wishes(), arguments),)
+    return (build_request(hook, Wishes(), codec.pack((failure.id, failure.error), {})),)
 
 
-def call_hook(holding: Holding, verdict: Verdict) -> None:
+def hook_call(holding: Holding, verdict: Verdict | None) -> Callable[[], None] | None:
     """A plain function as hook is called once the failure is on record; its own error is only logged."""
     hook = holding.task.options.on_failure
-    if not isinstance(verdict, Fail) or isinstance(hook, Task) or not callable(hook):
-        return
+    failure = failure_of(holding, verdict)
+    if failure is None or isinstance(hook, Task) or not callable(hook):
+        return None
+
+    def call() -> None:
+        try:
+            hook(failure)
+        except Exception:
+            log.exception("on_failure of %s failed for job %s", failure.task, failure.id)
+
+    return call
+
+
+def failure_of(holding: Holding, verdict: Verdict | None) -> Failure | None:
+    """What a verdict that ends the job for good means; None for all others."""
     claim = holding.claim
-    failure = Failure(id=claim.id, task=claim.task, key=claim.key, error=verdict.error, reason=verdict.reason)
-    try:
-        hook(failure)
-    except Exception:
-        log.exception("on_failure of %s failed for job %s", claim.task, claim.id)
+    error, reason = None, ""
+    if isinstance(verdict, Fail):
+        error, reason = verdict.error, verdict.reason
+    elif isinstance(verdict, Crash) and verdict.counted and claim.crashes + 1 >= CRASH_CAP:
+        error, reason = f"crashed: {verdict.evidence}", "crashed too often"
+    if error is None:
+        return None
+    return Failure(id=claim.id, task=claim.task, key=claim.key, error=error, reason=reason)

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from duly.app import App
 from duly.converse import converse
@@ -27,7 +27,7 @@ from duly.stores.contract import Ask, Claimed, Page, Scope, Selection, Settlemen
 from duly.ticker import LastRun, take_turn
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import Bench, Concluded, runs_in_child
-from duly.worker.failures import hooks_for
+from duly.worker.failures import hook_call, hooks_for
 from duly.worker.hand import Hand, Holding, handed_back
 from duly.worker.lanes import Lanes
 from duly.worker.seeds import seeds
@@ -197,6 +197,8 @@ class Pump:
             elif isinstance(item, Concluded):
                 self._tell_end(item, answer)
                 self.finished += 1
+                if answer is Settled.SETTLED and (hook := hook_call(item.holding, item.verdict)):
+                    self._bench.call_aside(hook)
         self._unsettled.extend(busy)
         still = {item.fence if isinstance(item, Settlement) else item.holding.claim.fence for item in busy}
         self._hand.drop([_fence(item) for item in ended if _fence(item) not in still])
@@ -219,11 +221,13 @@ class Pump:
             0.0 if claimed.claims or had_settled else self._pause(claimed.next_at)
         )
 
-    def _pause(self, next_at: datetime | None) -> float:
+    def _pause(self, claimed: Claimed) -> float:
+        """Until something may be due, by the store's clock, or until the next look of our own accord."""
         poll = self._app.settings.poll.total_seconds() * (0.75 + spread() / 2)
-        if next_at is None:
+        if claimed.next_at is None:
             return poll
-        return min(poll, max(0.0, (next_at - self._app.clock.now()).total_seconds()))
+        now = claimed.now or self._app.clock.now()
+        return min(poll, max(0.0, (claimed.next_at - now).total_seconds()))
 
     def _tell_end(self, item: Concluded, answer: Settled | None) -> None:
         holding, verdict = item.holding, item.verdict

@@ -30,7 +30,7 @@ def claim(world: World, ask: Ask) -> Claimed:
             row.is_parked = True
         elif room.take(row.task):
             claims.append(lend(world, row, ask.worker))
-    return Claimed(claims, _next_at(world, ask, room, full=len(claims) >= ask.limit))
+    return Claimed(claims, _next_at(world, ask, room, full=len(claims) >= ask.limit), world.now())
 
 
 def _be_present(world: World, ask: Ask) -> None:
