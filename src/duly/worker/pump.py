@@ -218,7 +218,7 @@ class Pump:
             self._unsettled.extend(self._tick(schedules))
         self.is_idle = not claimed.claims and not had_settled and self._bench.is_empty and not self._unsettled
         self._look_at = time.monotonic() + (
-            0.0 if claimed.claims or had_settled else self._pause(claimed.next_at)
+            0.0 if claimed.claims or had_settled else self._pause(claimed)
         )
 
     def _pause(self, claimed: Claimed) -> float:
