@@ -1,0 +1,180 @@
+"""One transaction that carries the operations of several callers.
+
+Each is all or nothing by itself: one that fails is undone alone and told so, the others commit. When
+the whole transaction is lost (a full disk), those who were innocent try again one by one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Final, Protocol
+
+from duly.errors import StoreUnavailable
+from duly.stores.drive import Operation
+from duly.stores.sqlite.connection import Spell, begin_immediate, deadline, pause_briefly, perform
+from duly.stores.sqlite.faults import Identity, is_busy
+
+LIMIT: Final = 64
+"""Operations in one transaction, so that nobody waits for an endless queue to commit."""
+
+
+class Ticket:
+    """One operation on its way, and what became of it."""
+
+    def __init__(self, operation: Operation[Any]) -> None:
+        self.operation = operation
+        self.value: Any = None
+        self.error: Exception | None = None
+        self.is_settled = False
+        self.is_alone = False
+        """It lost a transaction it shared, and now gets one of its own."""
+
+    def settle(self, error: Exception | None) -> None:
+        self.error = error
+        self.is_settled = True
+
+    def answer(self) -> None:
+        """Wake whoever waits for this operation."""
+        raise NotImplementedError
+
+
+class Queue(Protocol):
+    """Where a batch gets its operations from, and puts back those that must try again."""
+
+    def take(self, *, joins: bool) -> Ticket | None: ...
+    def put_back(self, tickets: list[Ticket]) -> None: ...
+
+
+class TransactionLost(Exception):
+    """SQLite rolled everything back because of one statement."""
+
+
+class Batch:
+    """From BEGIN to COMMIT. Afterwards every ticket in `taken` has its outcome."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        queue: Queue,
+        identity: Identity,
+        spell: Spell,
+        patience: timedelta,
+    ) -> None:
+        self._connection = connection
+        self._patience = patience
+        self._queue = queue
+        self._identity = identity
+        self._spell = spell
+        self._is_committing = False
+        self._kept: list[Ticket] = []
+        self.taken: list[Ticket] = []
+        self.has_committed = False
+
+    def run(self, may_wait: Callable[[], bool]) -> None:
+        """Take what is queued, perform it, commit. Raises only what failed before anything was taken."""
+        self._identity.verify()
+        begin_immediate(self._connection, may_wait)
+        try:
+            self._fill()
+            self._commit()
+        except (sqlite3.Error, TransactionLost) as error:
+            self._lose(error)
+        else:
+            self._keep()
+
+    def conclude(self) -> None:
+        """Leave nothing open, also when an interrupt came in between."""
+        if self._connection.in_transaction:
+            self._roll_back()
+        elif self._is_committing:
+            self._keep()
+        for ticket in self.taken:
+            if not ticket.is_settled:
+                ticket.settle(
+                    StoreUnavailable(
+                        f"{ticket.operation.name} was undone: the writing thread was interrupted."
+                    )
+                )
+
+    def fail(self, error: Exception) -> None:
+        """Nothing can be written: tell everybody who waits."""
+        while len(self.taken) < LIMIT and (ticket := self._queue.take(joins=True)):
+            ticket.settle(error)
+            self.taken.append(ticket)
+
+    def _fill(self) -> None:
+        goes_on = True
+        while goes_on and len(self.taken) < LIMIT and (ticket := self._queue.take(joins=bool(self.taken))):
+            self.taken.append(ticket)
+            goes_on = self._perform(ticket) and not ticket.is_alone
+
+    def _perform(self, ticket: Ticket) -> bool:
+        # The first needs no savepoint: undoing it ends the transaction, and the rest starts another.
+        is_first = not self._kept
+        if not is_first:
+            self._connection.execute("SAVEPOINT one")
+        try:
+            ticket.value = perform(self._connection.cursor(), ticket.operation, self._spell)
+        except Exception as error:
+            ticket.settle(error)
+            return self._undo(is_first=is_first)
+        if not is_first:
+            self._connection.execute("RELEASE one")
+        self._kept.append(ticket)
+        return True
+
+    def _undo(self, *, is_first: bool) -> bool:
+        if is_first:
+            self._roll_back()
+            return False
+        if not self._connection.in_transaction:
+            raise TransactionLost
+        self._connection.execute("ROLLBACK TO one")
+        self._connection.execute("RELEASE one")
+        return True
+
+    def _commit(self) -> None:
+        may_wait = deadline(self._patience)
+        while self._connection.in_transaction:
+            self._is_committing = True
+            try:
+                self._connection.execute("COMMIT")
+            except sqlite3.OperationalError as error:
+                self._is_committing = False
+                # With a rollback journal a reader keeps the commit waiting, and the transaction stays open.
+                if not is_busy(error) or not may_wait():
+                    raise
+                pause_briefly()
+
+    def _keep(self) -> None:
+        error = self._misplaced() if self._kept else None
+        for ticket in self._kept:
+            ticket.settle(error)
+        self.has_committed = bool(self._kept)
+
+    def _misplaced(self) -> StoreUnavailable | None:
+        """An acknowledged write is in the file that the path names, not in one that was taken away."""
+        try:
+            self._identity.verify()
+        except StoreUnavailable as error:
+            return error
+        return None
+
+    def _lose(self, error: Exception) -> None:
+        self._roll_back()
+        if not isinstance(error, TransactionLost) and (len(self._kept) == 1 or is_busy(error)):
+            for ticket in self._kept:
+                ticket.settle(error)
+            return
+        for ticket in self._kept:
+            ticket.is_alone = True
+            self.taken.remove(ticket)
+        self._queue.put_back(self._kept)
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            with suppress(sqlite3.Error):  # a disk that fails here has failed before, and that error is told
+                self._connection.execute("ROLLBACK")

@@ -1,0 +1,184 @@
+"""Opening handles on the file, and performing an operation on one.
+
+Handles belong to one process: SQLite forbids even closing one that came through a fork. Writing goes
+through a single handle per process; reading borrows one from a small shelf, so that no handle is ever
+used by two threads at once and no thread owns one after its work is done.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, TypeVar
+
+from duly.ids import new_nonce
+from duly.stores.drive import Operation
+from duly.stores.sqlite.address import Address, Durability
+from duly.stores.sqlite.faults import is_busy
+from duly.stores.sqlite.journal import SIZE_KEPT
+
+T = TypeVar("T")
+
+Spell = Callable[[str], str]
+
+DEFAULT_NAMESPACE: Final = "duly"
+SHORT_WAIT: Final = 0.1
+"""What SQLite waits by itself; beyond that we wait, with a deadline and without its growing naps."""
+SHELF: Final = 4
+_PREFIX: Final = re.compile(r"\bduly_")
+
+
+def connect(address: Address, *, creates: bool = False, reads_only: bool = False) -> sqlite3.Connection:
+    """A handle set up our way. Only the first opening may create the file: one that was deleted stays so."""
+    connection = sqlite3.connect(
+        f"{Path(address.path).as_uri()}?mode={'rwc' if creates else 'rw'}",
+        uri=True,
+        timeout=SHORT_WAIT,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    try:
+        _set_up(connection, address.durability, reads_only=reads_only)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _set_up(connection: sqlite3.Connection, durability: Durability, *, reads_only: bool) -> None:
+    for setting in (
+        f"synchronous={durability.value}",
+        "wal_autocheckpoint=0",
+        f"journal_size_limit={SIZE_KEPT}",
+        "temp_store=memory",
+        "cache_size=-8000",
+        f"query_only={'on' if reads_only else 'off'}",
+    ):
+        connection.execute(f"PRAGMA {setting}")
+
+
+def spelling(namespace: str) -> Spell:
+    """How statements are written for a namespace: table names begin with it instead of `duly_`."""
+    if namespace == DEFAULT_NAMESPACE:
+        return lambda text: text
+
+    @lru_cache(maxsize=1024)
+    def spell(text: str) -> str:
+        return _PREFIX.sub(f"{namespace}_", text)
+
+    return spell
+
+
+def perform(cursor: sqlite3.Cursor, operation: Operation[T], spell: Spell) -> T:
+    """Answer each statement an operation asks for with its rows. The transaction is the caller's."""
+    steps = operation.steps()
+    try:
+        statement = next(steps)
+        while True:
+            rows = cursor.execute(spell(statement.text), statement.parameters).fetchall()
+            statement = steps.send(rows)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def pause_briefly() -> None:
+    """Between two tries for a lock: 1 to 5 ms, drawn so that processes do not march in step."""
+    time.sleep(0.001 + 0.004 * int(new_nonce()[:2], 16) / 255)
+
+
+def begin_immediate(connection: sqlite3.Connection, is_wanted: Callable[[], bool]) -> None:
+    """Take the write lock before reading: a read transaction that turns into a writing one fails at once."""
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or not is_wanted():
+                raise
+        pause_briefly()
+
+
+def deadline(patience: timedelta) -> Callable[[], bool]:
+    """True until the time is over."""
+    until = time.monotonic() + patience.total_seconds()
+    return lambda: time.monotonic() < until
+
+
+class Readers:
+    """Handles for reading, lent to one thread at a time."""
+
+    def __init__(self, address: Address, spell: Spell) -> None:
+        self._address = address
+        self._spell = spell
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._is_closed = False
+        self.opened: set[sqlite3.Connection] = set()
+
+    def read(self, operation: Operation[T], patience: timedelta) -> T:
+        """Perform on one consistent state of the file, which is let go at once: a held one pins the log."""
+        is_wanted = deadline(patience)
+        with self._borrowed() as connection:
+            while True:
+                try:
+                    return self._read_once(connection, operation)
+                except sqlite3.OperationalError as error:
+                    if not is_busy(error) or not is_wanted():
+                        raise
+                pause_briefly()
+
+    def close(self) -> None:
+        """Close what is idle; what is lent closes when it comes back."""
+        self._is_closed = True
+        while self._idle:
+            self._drop(self._idle.pop())
+
+    def _read_once(self, connection: sqlite3.Connection, operation: Operation[T]) -> T:
+        connection.execute("BEGIN")
+        try:
+            return perform(connection.cursor(), operation, self._spell)
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _borrowed(self) -> Generator[sqlite3.Connection, None, None]:
+        connection = self._take()
+        is_sound = False
+        try:
+            yield connection
+            is_sound = True
+        finally:
+            # A handle that met an error is not lent again: the next reader looks at the file afresh.
+            if is_sound and not self._is_closed and len(self._idle) < SHELF:
+                self._idle.append(connection)
+            else:
+                self._drop(connection)
+
+    def _take(self) -> sqlite3.Connection:
+        with suppress(IndexError):
+            return self._idle.pop()
+        connection = connect(self._address, reads_only=True)
+        self.opened.add(connection)
+        return connection
+
+    def _drop(self, connection: sqlite3.Connection) -> None:
+        self.opened.discard(connection)
+        connection.close()
+
+
+def abandon(connection: sqlite3.Connection) -> None:
+    """Leave an inherited handle alone for good, even at the interpreter's end.
+
+    Closing it in a forked child would roll back the parent's transaction through shared memory.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))

@@ -1,0 +1,253 @@
+"""Waking the workers of other processes within a millisecond of a commit.
+
+Each listener binds a datagram socket in a directory beside the file; ringing sends a byte to every
+socket found there. A ring may be lost or be for nothing: polling is the truth, this only makes it quick.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import select
+import socket
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from duly.ids import new_nonce
+
+HAS_SOCKETS: Final = sys.platform != "win32" and hasattr(socket, "AF_UNIX")
+LONGEST_FOLDER: Final = 76
+"""A socket's path has room for 103 bytes on some systems; its name takes up to 26 of them."""
+GAP: Final = 0.001
+"""Seconds between two rings of one process: what comes in between shares the second."""
+IDLE: Final = 10.0
+POLL: Final = 0.005
+
+
+def bells_of(path: str) -> str:
+    """The directory of the sockets: beside the file, or a temporary one if that path is too long."""
+    beside = path + "-duly.bells"
+    if len(os.fsencode(beside)) <= LONGEST_FOLDER:
+        return beside
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    return os.path.join(tempfile.gettempdir(), f"duly-{name}")
+
+
+class Ringer:
+    """Rings for one process, at most about once a millisecond. Never raises: the commit has happened."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._mutex = threading.Lock()
+        self._last = -math.inf
+        self._owed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._socket: socket.socket | None = None
+
+    def ring(self) -> None:
+        """Ring now, or a moment later together with others."""
+        if not HAS_SOCKETS:
+            return
+        with self._mutex:
+            now = time.monotonic()
+            if now - self._last < GAP:
+                self._owe()
+                return
+            self._last = now
+        self._send()
+
+    def close(self) -> None:
+        with self._mutex:
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
+
+    def _owe(self) -> None:
+        """A dropped ring could be the one a worker needs, so the last of a burst is sent late instead."""
+        self._owed.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._ring_late, name="duly-sqlite-ringer", daemon=True)
+            with suppress(RuntimeError):  # the interpreter is ending: polling will find the job
+                self._thread.start()
+
+    def _ring_late(self) -> None:
+        while self._is_owed():
+            time.sleep(GAP)
+            self._owed.clear()
+            with self._mutex:
+                self._last = time.monotonic()
+            self._send()
+
+    def _is_owed(self) -> bool:
+        if self._owed.wait(IDLE):
+            return True
+        with self._mutex:
+            if self._owed.is_set():
+                return True
+            self._thread = None
+            return False
+
+    def _send(self) -> None:
+        with suppress(OSError), self._mutex:
+            self._socket = self._socket or _datagram_socket()
+            for name in os.listdir(self._folder):
+                _nudge(self._socket, os.path.join(self._folder, name))
+
+
+def _nudge(sender: socket.socket, path: str) -> None:
+    try:
+        sender.sendto(b"!", path)
+    except ConnectionRefusedError:  # its listener died without a goodbye
+        with suppress(OSError):
+            os.unlink(path)
+    except OSError:
+        pass  # full: rung already; gone or foreign: not ours to wake
+
+
+def _datagram_socket() -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    made.settimeout(0)
+    return made
+
+
+class SocketBell:
+    """One listener. The socket's buffer remembers a ring between two waits."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._pid = os.getpid()
+        self._path = os.path.join(folder, f"{self._pid}-{new_nonce()[:12]}.sock")
+        self._in_use = threading.Lock()
+        self._is_closed = False
+        self._near, self._far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._near.settimeout(0)
+        self._far.settimeout(0)
+        try:
+            self._ear = self._bind()
+        except OSError:
+            self._near.close()
+            self._far.close()
+            raise
+
+    def wait(self, timeout: timedelta) -> bool:
+        """Sleep until rung or woken, at most so long; whether it was for a reason."""
+        with self._in_use:
+            if self._is_closed:
+                return False
+            heard = self._listen(timeout)
+            if not heard and not os.path.exists(self._path):
+                self._rebind()  # somebody swept the directory
+            return heard
+
+    def wake(self) -> None:
+        """Ring this one listener, from any thread."""
+        with suppress(OSError):
+            self._far.send(b"!")
+
+    def close(self) -> None:
+        """End a wait in progress and take the socket away."""
+        self._is_closed = True
+        self.wake()
+        with self._in_use:
+            for one in (self._ear, self._near, self._far):
+                one.close()
+        if self._pid == os.getpid():  # a forked child has no say over its parent's socket
+            with suppress(OSError):
+                os.unlink(self._path)
+                os.rmdir(self._folder)  # fails, as it should, while others listen
+
+    def _listen(self, timeout: timedelta) -> bool:
+        poll = select.poll()
+        poll.register(self._ear, select.POLLIN)
+        poll.register(self._near, select.POLLIN)
+        heard = poll.poll(max(0, math.ceil(timeout.total_seconds() * 1000)))
+        for one in (self._ear, self._near):
+            _drain(one)
+        return bool(heard)
+
+    def _bind(self) -> socket.socket:
+        ear = _datagram_socket()
+        try:
+            _make_folder(self._folder)
+            try:
+                ear.bind(self._path)
+            except FileNotFoundError:  # the last listener took the directory with it just now
+                _make_folder(self._folder)
+                ear.bind(self._path)
+        except OSError:
+            ear.close()
+            raise
+        return ear
+
+    def _rebind(self) -> None:
+        with suppress(OSError):
+            fresh = self._bind()
+            self._ear.close()
+            self._ear = fresh
+
+
+def _make_folder(folder: str) -> None:
+    is_shared_place = folder.startswith(tempfile.gettempdir() + os.sep)
+    os.makedirs(folder, mode=0o700 if is_shared_place else 0o777, exist_ok=True)
+    if is_shared_place and os.stat(folder, follow_symlinks=False).st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+
+
+def _drain(one: socket.socket) -> None:
+    with suppress(BlockingIOError):
+        while True:
+            one.recv(16)
+
+
+class PollingBell:
+    """Where sockets cannot be had: watch SQLite's counter of changes, which takes some 10 µs a look."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connection = connect()
+        self._woken = threading.Event()
+        self._in_use = threading.Lock()
+        self._is_closed = False
+        self._seen = self._version()
+
+    def wait(self, timeout: timedelta) -> bool:
+        until = time.monotonic() + timeout.total_seconds()
+        with self._in_use:
+            while not self._is_closed:
+                if self._woken.is_set() or self._has_changed():
+                    self._woken.clear()
+                    return True
+                remaining = until - time.monotonic()
+                if remaining <= 0:
+                    return False
+                self._woken.wait(min(POLL, remaining))
+        return False
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.wake()
+        with self._in_use:
+            self._connection.close()
+
+    def _has_changed(self) -> bool:
+        version = self._version()
+        if version == self._seen:
+            return False
+        self._seen = version
+        return True
+
+    def _version(self) -> int:
+        with suppress(sqlite3.Error):
+            version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+            return version
+        return -1

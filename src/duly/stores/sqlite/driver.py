@@ -1,0 +1,223 @@
+"""Running operations against a file: opening it, choosing how to write, surviving forks.
+
+The operations themselves know nothing of this, and this knows nothing of jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from duly.clock import Clock, SystemClock
+from duly.stores.contract import Doorbell
+from duly.stores.drive import Operation
+from duly.stores.sqlite.address import Mode, check_namespace, parse
+from duly.stores.sqlite.caller import CallersConnection
+from duly.stores.sqlite.connection import connect, spelling
+from duly.stores.sqlite.desk import Desk
+from duly.stores.sqlite.doorbell import HAS_SOCKETS, PollingBell, Ringer, SocketBell, bells_of
+from duly.stores.sqlite.faults import check_build, check_place, explained
+from duly.stores.sqlite.filelock import FileLock
+from duly.stores.sqlite.journal import has_reset_race
+from duly.stores.sqlite.migrate import Migration, Schema, check_schema, missing, read_schema
+from duly.stores.sqlite.opening import Opened, Opening, sqlite_version
+
+T = TypeVar("T")
+
+PATIENCE: Final = timedelta(seconds=5)
+
+_drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
+
+
+class Driver:
+    """One file, opened by each process at its first use."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        migrations: Sequence[Migration],
+        clock: Clock | None = None,
+        namespace: str = "duly",
+        patience: timedelta = PATIENCE,
+    ) -> None:
+        self.url = url
+        self._address = parse(url)
+        self._spell = spelling(check_namespace(namespace))
+        self._migrations = tuple(migrations)
+        self._patience = patience
+        self._steps = Opening(self._address, self._spell, self._migrations, clock or SystemClock(), patience)
+        self._opening = threading.Lock()
+        self._desk: Desk | None = None
+        self._opened: Opened | None = None
+        self._ringer = Ringer(bells_of(self._address.path))
+        _drivers.add(self)
+
+    @property
+    def path(self) -> str:
+        """The file, absolute and free of links."""
+        return self._address.path
+
+    # Opening and closing.
+
+    def open(self) -> None:
+        """Create or check the file and bring its tables up to date. The first operation does it too."""
+        self._ready()
+
+    def close(self) -> None:
+        """Write the log back and let go of the file; a later operation opens it again."""
+        with self._opening:
+            desk, self._desk = self._desk, None
+        if desk is not None and desk.pid == os.getpid():
+            desk.close()
+        self._ringer.close()
+
+    def _ready(self) -> Desk:
+        desk = self._desk
+        if desk is not None and desk.pid == os.getpid():
+            return desk
+        with self._opening:
+            if self._desk is None or self._desk.pid != os.getpid():
+                self._desk = self._open_desk()
+            return self._desk
+
+    def _open_desk(self) -> Desk:
+        check_build(sqlite_version())
+        check_place(self.path)
+        lock = self._lock()
+        try:
+            with lock.held(self._patience):
+                self._opened = self._steps.run()
+            return Desk(self._address, self._spell, self._opened.mode, lock, self._patience)
+        except sqlite3.Error as error:
+            lock.close()
+            raise explained(error, self.path, "open") from error
+        except BaseException:
+            lock.close()
+            raise
+
+    def forget(self) -> None:
+        """In a forked child: leave the parent's handles alone and start afresh at the next use."""
+        desk, self._desk = self._desk, None
+        self._opening = threading.Lock()
+        self._ringer = Ringer(bells_of(self.path))
+        if desk is not None:
+            desk.abandon()
+
+    # Running.
+
+    def run(self, operation: Operation[T]) -> T:
+        """Perform in one transaction, shared with whatever other threads write at the moment."""
+        desk = self._ready()
+        return desk.writer.write(operation) if operation.writes else desk.read(operation)
+
+    async def arun(self, operation: Operation[T]) -> T:
+        """The same without holding up the event loop."""
+        desk = self._desk
+        if desk is None or desk.pid != os.getpid():
+            desk = await asyncio.to_thread(self._ready)
+        if operation.writes:
+            return await desk.writer.awrite(operation)
+        return await desk.aread(operation)
+
+    def run_on(self, connection: Any, operation: Operation[T]) -> T:
+        """Perform inside the caller's transaction; it commits or vanishes with it."""
+        self._ready()
+        return CallersConnection(connection, self.path, self._spell, mute=self._mutes_callers()).run(
+            operation
+        )
+
+    async def arun_on(self, connection: Any, operation: Operation[T]) -> T:
+        """The same, in this thread: a connection of the sqlite3 module belongs to the one that uses it."""
+        return self.run_on(connection, operation)
+
+    def _mutes_callers(self) -> bool:
+        return self._opened is not None and self._opened.journal.mutes_callers
+
+    # The doorbell.
+
+    def ring(self) -> None:
+        """Wake the listeners of all processes."""
+        self._ringer.ring()
+
+    def doorbell(self) -> Doorbell:
+        """A listener of its own for whoever asks."""
+        if HAS_SOCKETS:
+            with suppress(OSError):  # some mounts hold no sockets
+                return SocketBell(bells_of(self.path))
+        self._ready()
+        return PollingBell(lambda: connect(self._address, reads_only=True))
+
+    # Migrations, and what `duly doctor` shows.
+
+    def pending(self) -> list[str]:
+        """The migrations this code ships and the file has not seen; nothing is changed, not even created."""
+        if not os.path.exists(self.path):
+            return [step.title for step in self._migrations]
+        return [step.title for step in missing(self._read_schema(), self._migrations)]
+
+    def check_schema(self) -> None:
+        """Raise `SchemaMismatch` when the file was migrated for newer code since we opened it."""
+        check_schema(self._read_schema(), self._migrations, self.path)
+
+    def migrate(self) -> list[str]:
+        """Run every pending migration, those that take something away included, and name them."""
+        self._ready()
+        with closing(self._lock()) as lock, lock.held(self._patience):
+            try:
+                return self._steps.contract()
+            except sqlite3.Error as error:
+                raise explained(error, self.path, "migrate") from error
+
+    def describe(self) -> dict[str, str]:
+        """What a person should know about this file."""
+        self._ready()
+        opened = self._opened
+        assert opened is not None
+        schema = self._read_schema()
+        return {
+            "file": self.path,
+            "file owner": "duly" if opened.owns_file else "an application",
+            "size": _size(self.path),
+            "log size": _size(self.path + "-wal"),
+            "sqlite": sqlite3.sqlite_version,
+            "journal": opened.mode.value,
+            "synchronous": self._address.durability.value,
+            "wal-reset race": "yes" if has_reset_race(sqlite_version()) else "no",
+            "exposed to it": "yes" if opened.journal.is_exposed and opened.mode is Mode.WAL else "no",
+            "schema": str(max(schema.applied)) if schema else "none",
+            "bell": "sockets" if HAS_SOCKETS else "polling",
+        }
+
+    def _read_schema(self) -> Schema | None:
+        try:
+            with closing(connect(self._address, reads_only=True)) as connection:
+                return read_schema(connection, self._spell)
+        except sqlite3.Error as error:
+            raise explained(error, self.path, "read the schema") from error
+
+    def _lock(self) -> FileLock:
+        return FileLock(self.path + "-duly.lock")
+
+
+def _size(path: str) -> str:
+    try:
+        return f"{os.path.getsize(path):,} bytes"
+    except OSError:
+        return "none"
+
+
+def _forget_parents() -> None:
+    for driver in list(_drivers):
+        driver.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parents)

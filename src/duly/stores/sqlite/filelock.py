@@ -1,0 +1,102 @@
+"""One writer at a time among all processes, in the order they came.
+
+SQLite's own lock is waited for by sleeping and trying again, which starves: with eight writing
+processes one got nothing for five seconds. The kernel queues those who wait for a `flock` instead.
+The lock is on a file of its own, because closing any handle of a database file would drop the locks
+SQLite holds on it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Final
+
+from duly.errors import StoreUnavailable
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+PAUSE: Final = 0.002
+
+
+class FileLock:
+    """An exclusive lock held through one handle. Its user makes sure that one thread at a time asks.
+
+    A forked child shares the parent's lock through the inherited handle: it must forget this object,
+    never release it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"The lock file {path} cannot be opened: {error.strerror}. "
+                "Let the user of this process write to that directory and file."
+            ) from error
+
+    def try_acquire(self) -> bool:
+        """Take the lock if it is free."""
+        try:
+            _lock(self._handle, blocking=False)
+        except OSError:
+            return False
+        return True
+
+    def acquire(self) -> None:
+        """Wait in the kernel's queue for as long as it takes: for a thread that may be left behind."""
+        if sys.platform == "win32":
+            while not self.try_acquire():
+                time.sleep(PAUSE)
+        else:
+            _lock(self._handle, blocking=True)
+
+    def release(self) -> None:
+        _unlock(self._handle)
+
+    def close(self) -> None:
+        """Close the handle, which also lets go of the lock if nobody else shares the handle."""
+        os.close(self._handle)
+
+    @contextmanager
+    def held(self, patience: timedelta) -> Generator[None, None, None]:
+        """Hold the lock for a rare piece of work, waiting by trying again."""
+        until = time.monotonic() + patience.total_seconds()
+        while not self.try_acquire():
+            if time.monotonic() >= until:
+                raise StoreUnavailable(busy_sentence(self.path, patience))
+            time.sleep(PAUSE)
+        try:
+            yield
+        finally:
+            self.release()
+
+
+def busy_sentence(path: str, patience: timedelta) -> str:
+    """Why a writer gave up, and where to look."""
+    return (
+        f"Another process has been writing for {patience.total_seconds():g} s and holds {path}. "
+        f"Look for one that is stopped or stuck: fuser {path}"
+    )
+
+
+def _lock(handle: int, *, blocking: bool) -> None:
+    if sys.platform == "win32":
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(handle, fcntl.LOCK_EX if blocking else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _unlock(handle: int) -> None:
+    if sys.platform == "win32":
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+    else:
+        fcntl.flock(handle, fcntl.LOCK_UN)

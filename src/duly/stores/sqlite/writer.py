@@ -1,0 +1,297 @@
+"""Group commit without a thread of its own, most of the time.
+
+Threads that want to write queue up. The first becomes the leader and carries everything queued through
+one transaction, then passes the lead on; a lone caller commits in its own thread, with no hop. Only when
+another process is writing, or for asyncio, a background thread leads: it can wait in the kernel's queue
+for the file lock, which gives processes their turn in order and which no time-out can interrupt, while
+the callers wait for their tickets and may give up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from duly.errors import StoreUnavailable
+from duly.stores.drive import Operation
+from duly.stores.sqlite.batch import Batch, Ticket
+from duly.stores.sqlite.connection import Spell, deadline
+from duly.stores.sqlite.faults import Identity, explained, is_busy
+from duly.stores.sqlite.filelock import FileLock, busy_sentence
+from duly.stores.sqlite.journal import Checkpointer
+
+T = TypeVar("T")
+
+IDLE: Final = 10.0
+"""Seconds after which the background thread goes away; the next need starts another."""
+
+
+class ThreadTicket(Ticket):
+    """A thread waits at the gate, to be answered or to lead."""
+
+    def __init__(self, operation: Operation[Any]) -> None:
+        super().__init__(operation)
+        self.leads = False
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+    def answer(self) -> None:
+        self.gate.release()
+
+
+class TaskTicket(Ticket):
+    """A task of an event loop waits; it can never lead, because leading blocks."""
+
+    def __init__(self, operation: Operation[Any], loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(operation)
+        self._loop = loop
+        self.answered: asyncio.Future[None] = loop.create_future()
+
+    def answer(self) -> None:
+        with suppress(RuntimeError):  # the loop has closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._resolve)
+
+    def _resolve(self) -> None:
+        if not self.answered.done():
+            self.answered.set_result(None)
+
+
+class Writer:
+    """The only way this process writes to the file, apart from callers' own transactions."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        lock: FileLock,
+        identity: Identity,
+        checkpointer: Checkpointer | None,
+        spell: Spell,
+        path: str,
+        patience: timedelta,
+    ) -> None:
+        self._connection = connection
+        self._lock = lock
+        self._identity = identity
+        self._checkpointer = checkpointer
+        self._spell = spell
+        self._path = path
+        self._patience = patience
+        self._mutex = threading.Lock()
+        self._queue: deque[Ticket] = deque()
+        self._has_leader = False
+        self._is_closed = False
+        self._pen: threading.Thread | None = None
+        self._is_summoned = False
+        self._summons = threading.Lock()
+        self._summons.acquire()
+
+    def write(self, operation: Operation[T]) -> T:
+        """Perform and commit, alone or with others; the caller's thread waits."""
+        ticket = ThreadTicket(operation)
+        until = time.monotonic() + self._patience.total_seconds()
+        try:
+            if self._join(ticket):
+                self._lead_here(ticket, until)
+            while not self._is_answered(ticket, until):
+                self._lead_here(ticket, until)
+        except BaseException:
+            self._leave(ticket)
+            raise
+        outcome: T = self._outcome(ticket)
+        return outcome
+
+    async def awrite(self, operation: Operation[T]) -> T:
+        """The same for a task; the event loop goes on meanwhile."""
+        ticket = TaskTicket(operation, asyncio.get_running_loop())
+        if self._join(ticket):
+            self._summon()
+        try:
+            await asyncio.wait({ticket.answered}, timeout=self._patience.total_seconds())
+            if not ticket.answered.done():
+                self._give_up(ticket)
+                await ticket.answered
+        except asyncio.CancelledError:
+            self._withdraw(ticket)
+            raise
+        outcome: T = self._outcome(ticket)
+        return outcome
+
+    def close(self) -> bool:
+        """Let the current batch end and take no more; false if it would not end in time."""
+        may_wait = deadline(self._patience)
+        while not self._close_when_free():
+            if not may_wait():
+                return False
+            time.sleep(0.001)
+        self._summons.release()
+        if self._checkpointer is not None and self._lock.try_acquire():
+            self._checkpointer.write_back()
+            self._lock.release()
+        return True
+
+    # The queue, as a batch sees it.
+
+    def take(self, *, joins: bool) -> Ticket | None:
+        """The next operation; one that must be alone does not join others."""
+        with self._mutex:
+            if not self._queue or (joins and self._queue[0].is_alone):
+                return None
+            return self._queue.popleft()
+
+    def put_back(self, tickets: list[Ticket]) -> None:
+        with self._mutex:
+            self._queue.extendleft(reversed(tickets))
+
+    # Leading.
+
+    def _join(self, ticket: Ticket) -> bool:
+        """Queue up; true when nobody leads, so that the caller must see to it."""
+        with self._mutex:
+            if self._is_closed:
+                raise StoreUnavailable(
+                    f"{self._path} was closed while {ticket.operation.name} waited. Open it again."
+                )
+            self._queue.append(ticket)
+            leads, self._has_leader = not self._has_leader, True
+        return leads
+
+    def _lead_here(self, ticket: ThreadTicket, until: float) -> None:
+        """Lead in this thread if no other process is writing, else leave it to the background thread."""
+        ticket.leads = False
+        if not self._lock.try_acquire():
+            self._summon()
+            return
+        try:
+            self._lead(ticket, lambda: time.monotonic() < until)
+        finally:
+            self._pass_on()
+
+    def _lead(self, own: Ticket | None, may_wait: Callable[[], bool]) -> None:
+        """Carry one batch. The file lock is held, and let go at the end."""
+        batch = Batch(self._connection, self, self._identity, self._spell, self._patience)
+        try:
+            self._run(batch, own, may_wait)
+            if batch.has_committed and self._checkpointer is not None:
+                self._checkpointer.after_commit()
+        finally:
+            batch.conclude()
+            self._lock.release()
+            for ticket in batch.taken:
+                ticket.answer()
+
+    def _run(self, batch: Batch, own: Ticket | None, may_wait: Callable[[], bool]) -> None:
+        try:
+            batch.run(may_wait)
+        except (sqlite3.Error, StoreUnavailable) as error:
+            if not is_busy(error):
+                batch.fail(error)
+            elif own is not None and self._withdraw(own):
+                # Only the leader's time is over; the others still have theirs.
+                own.settle(error)
+                batch.taken.append(own)
+
+    def _pass_on(self) -> None:
+        """Give the lead to the longest waiting."""
+        with self._mutex:
+            heir = self._queue[0] if self._queue else None
+            if heir is None:
+                self._has_leader = False
+            elif isinstance(heir, ThreadTicket):
+                heir.leads = True
+                heir.gate.release()
+                return
+        if heir is not None:
+            self._summon()
+
+    # Waiting.
+
+    def _is_answered(self, ticket: ThreadTicket, until: float) -> bool:
+        """Wait at the gate; false when it opened to make this thread the leader."""
+        if not ticket.gate.acquire(timeout=max(0.0, until - time.monotonic())):
+            self._give_up(ticket)
+            ticket.gate.acquire()
+        return ticket.is_settled
+
+    def _give_up(self, ticket: Ticket) -> None:
+        """Raise if the operation has not begun; one that has is waited for, because its outcome counts."""
+        with self._mutex:
+            if ticket not in self._queue or (isinstance(ticket, ThreadTicket) and ticket.leads):
+                return
+            self._queue.remove(ticket)
+        raise StoreUnavailable(busy_sentence(self._lock.path, self._patience))
+
+    def _withdraw(self, ticket: Ticket) -> bool:
+        with self._mutex:
+            if ticket not in self._queue:
+                return False
+            self._queue.remove(ticket)
+            return True
+
+    def _leave(self, ticket: ThreadTicket) -> None:
+        """An interrupt ends the wait: what has not begun never will, and a lead is passed on."""
+        self._withdraw(ticket)
+        if ticket.leads:
+            ticket.leads = False
+            self._pass_on()
+
+    def _outcome(self, ticket: Ticket) -> Any:
+        if ticket.error is None:
+            return ticket.value
+        cause = ticket.error
+        if isinstance(cause, sqlite3.Error):
+            self._identity.verify()  # a file that was taken away explains every error
+        shown = explained(cause, self._path, ticket.operation.name)
+        raise shown from (None if shown is cause else cause)
+
+    # The background thread.
+
+    def _summon(self) -> None:
+        with self._mutex:
+            self._is_summoned = True
+            if self._pen is None:
+                self._pen = threading.Thread(
+                    target=self._write_in_background, name="duly-sqlite-writer", daemon=True
+                )
+                self._pen.start()
+        self._summons.release()
+
+    def _write_in_background(self) -> None:
+        while self._is_needed():
+            self._lock.acquire()
+            try:
+                self._lead(None, lambda: bool(self._queue))
+            finally:
+                self._pass_on_in_background()
+
+    def _pass_on_in_background(self) -> None:
+        """Keep the lead while anybody waits: handing it to a thread would only bring it back."""
+        with self._mutex:
+            if self._queue:
+                self._is_summoned = True
+                self._summons.release()
+            else:
+                self._has_leader = False
+
+    def _is_needed(self) -> bool:
+        while not self._summons.acquire(timeout=IDLE):
+            with self._mutex:
+                if not self._is_summoned:
+                    self._pen = None
+                    return False
+        with self._mutex:
+            self._is_summoned = False
+            return not self._is_closed
+
+    def _close_when_free(self) -> bool:
+        with self._mutex:
+            if self._has_leader:
+                return False
+            self._is_closed = self._has_leader = True
+            return True
