@@ -1,0 +1,254 @@
+"""A pool of threads for synchronous bodies, one of which can be interrupted without touching the next.
+
+CPython can raise an exception in another thread, but only "whenever that thread next runs bytecode", which
+may be after its body has ended and another one has begun. So every body has a fence of its own: an interrupt
+is sent only while the body is inside the fence, and a body that leaves it takes back what has not struck yet.
+An interrupt can still strike on the way out, in the few steps here; `_absorbing` catches those.
+
+A body stuck in C code cannot be interrupted at all: that needs a child process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from queue import Empty, SimpleQueue
+from typing import Any, Final
+
+from duly.errors import SoftLimitExceeded
+from duly.executors.deadlines import Deadlines
+from duly.executors.errands import PoolClosed, Stopped
+
+Body = Callable[[], Any]
+Done = Callable[[Any, BaseException | None], None]
+Run = Callable[["Token"], None]
+
+INTERRUPTS: Final = 2  # per body: its soft limit and its lost lease; `_absorbing` is stacked as often
+FENCE_PATIENCE: Final = 0.1  # seconds; a body passes its fence in microseconds
+LOG = logging.getLogger("duly.executors")
+
+_set_async_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_set_async_exception.argtypes = [ctypes.c_ulong, ctypes.py_object]
+_set_async_exception.restype = ctypes.c_int
+
+
+class _Void(BaseException):
+    """Takes the place of an interrupt that has not struck."""
+
+
+def _take_back() -> None:
+    """See to it that nothing strikes this thread any more.
+
+    CPython can clear a pending exception, but (before 3.13) goes on believing that there is one: every
+    thread then takes the slow path, and one that is traced never gets on. So replace it, and take the hit.
+    """
+    try:
+        _set_async_exception(threading.get_ident(), _Void)
+        for _ in range(10_000):  # the first step is enough
+            pass
+    except _Void:
+        pass
+
+
+class Token:
+    """One body given to the pool: the handle to interrupt it, and where its outcome gathers."""
+
+    __slots__ = (
+        "body",
+        "done",
+        "failure",
+        "fence",
+        "has_ended",
+        "interrupts",
+        "refusal",
+        "result",
+        "soft_limit",
+        "thread",
+    )
+
+    def __init__(self, body: Body, done: Done, soft_limit: timedelta | None) -> None:
+        self.body = body
+        self.done = done
+        self.soft_limit = soft_limit
+        self.result: Any = None
+        self.failure: BaseException | None = None
+        self.has_ended = False  # the body returned or raised by itself
+        self.refusal: BaseException | None = None  # why it must not begin
+        self.thread: int | None = None  # where it runs, while it is inside the fence
+        self.interrupts = 0
+        # Reentrant: a thread struck while it holds the fence takes it again and goes on.
+        self.fence = threading.RLock()
+
+    def enter(self) -> None:
+        """Step inside the fence, unless the body was called off."""
+        with self.fence:
+            if self.refusal is not None:
+                raise self.refusal
+            self.thread = threading.get_ident()
+
+    def leave(self) -> None:
+        """Step outside: no interrupt is sent from here on, and one that was sent no longer strikes."""
+        with self.fence:
+            self.thread = None
+        if self.interrupts:
+            _take_back()
+
+
+class Threads:
+    """Up to `size` daemon threads, started when there is work for them."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._queue: SimpleQueue[Token | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._interrupting = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._running: set[Token] = set()
+        self._unfinished = 0
+        self._deadlines: Deadlines[Token] = Deadlines(lambda token: self.interrupt(token, SoftLimitExceeded))
+        self._failure: BaseException | None = None
+        self._is_closed = False
+
+    def submit(self, body: Body, done: Done, *, soft_limit: timedelta | None = None) -> Token:
+        """Run the body in a thread, then call `done(result, failure)` there; no failure if it returned.
+
+        The soft limit counts from the moment the body begins.
+        """
+        token = Token(body, done, soft_limit)
+        with self._lock:
+            self._check_open()
+            self._unfinished += 1
+            if len(self._threads) < min(self._unfinished, self._size):
+                self._start_thread()
+            self._queue.put(token)
+        return token
+
+    def interrupt(self, token: Token, exception: type[BaseException]) -> bool:
+        """Raise in that body and in no other; False when it is too late.
+
+        A body that has not begun never begins. One that sits in a C call sees it when the call returns.
+        """
+        with self._interrupting:
+            if not token.fence.acquire(timeout=FENCE_PATIENCE):
+                return False  # it was struck on its way out and left the fence shut
+            try:
+                return _interrupt(token, exception)
+            finally:
+                token.fence.release()
+
+    def close(self, *, grace: timedelta) -> list[Token]:
+        """Take no more bodies, call off those not begun, return those still stuck after the grace."""
+        with self._lock:
+            self._is_closed = True
+            threads = list(self._threads)
+        self._call_off_waiting()
+        for _ in threads:
+            self._queue.put(None)
+        deadline = time.monotonic() + grace.total_seconds()
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self._deadlines.close()
+        return list(self._running)
+
+    @property
+    def free(self) -> int:
+        """How many more bodies would begin at once."""
+        return max(0, self._size - self._unfinished)
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise PoolClosed(f"This pool of threads is broken: {self._failure!r}.") from self._failure
+        if self._is_closed:
+            raise PoolClosed("This pool of threads was closed. Open a new one.")
+
+    def _start_thread(self) -> None:
+        number = len(self._threads) + 1
+        thread = threading.Thread(target=self._work, name=f"duly-thread-{number}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _call_off_waiting(self) -> None:
+        try:
+            while True:
+                token = self._queue.get_nowait()
+                if token is not None:
+                    self._finish(token, Stopped("the pool was closed"))
+        except Empty:
+            pass
+
+    def _work(self) -> None:
+        try:
+            while (token := self._queue.get()) is not None:
+                self._serve(token)
+        except BaseException as failure:  # the engine's own fault: what a body raises does not come here
+            LOG.critical("A thread of the pool died.", exc_info=failure)
+            self._failure = failure
+
+    def _serve(self, token: Token) -> None:
+        self._running.add(token)
+        if token.soft_limit is None:
+            _run(token)
+        else:
+            self._deadlines.begin(token, token.soft_limit)
+            _run(token)
+            self._deadlines.end(token)
+        self._running.discard(token)
+        self._finish(token, token.failure)
+
+    def _finish(self, token: Token, failure: BaseException | None) -> None:
+        with self._lock:
+            self._unfinished -= 1
+        try:
+            token.done(token.result, failure)
+        except BaseException as error:  # an outcome that nobody took: the next caller must hear of it
+            LOG.critical("The outcome of a body could not be reported.", exc_info=error)
+            self._failure = error
+
+
+def _interrupt(token: Token, exception: type[BaseException]) -> bool:
+    if token.thread is None:
+        return _call_off(token, exception)
+    if token.interrupts >= INTERRUPTS:
+        return False
+    token.interrupts += 1
+    return bool(_set_async_exception(token.thread, exception))
+
+
+def _call_off(token: Token, exception: type[BaseException]) -> bool:
+    if token.has_ended or token.refusal is not None:
+        return False
+    token.refusal = exception()
+    return True
+
+
+def _attempt(token: Token) -> None:
+    try:
+        token.enter()
+        token.result = token.body()
+    except BaseException as failure:
+        token.failure = failure
+    token.has_ended = True
+    token.leave()
+
+
+def _absorbing(run: Run) -> Run:
+    """Survive one interrupt that strikes after the body ended, or between its end and our noticing."""
+
+    def absorb(token: Token) -> None:
+        try:
+            run(token)
+        except BaseException as strike:
+            if not token.has_ended:
+                token.failure, token.has_ended = token.failure or strike, True
+            token.leave()
+
+    return absorb
+
+
+_run: Run = _attempt
+for _ in range(INTERRUPTS):
+    _run = _absorbing(_run)

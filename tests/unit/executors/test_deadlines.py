@@ -1,0 +1,61 @@
+"""One thread, many deadlines."""
+
+from __future__ import annotations
+
+import queue
+from datetime import timedelta
+
+import pytest
+
+from duly.executors.deadlines import Deadlines
+
+SOON = timedelta(seconds=0.05)
+LATER = timedelta(seconds=0.15)
+NEVER = timedelta(hours=1)
+
+
+def test_deadlines_expire_in_their_order_whatever_the_order_of_asking() -> None:
+    expired: queue.SimpleQueue[str] = queue.SimpleQueue()
+    deadlines = Deadlines(expired.put)
+
+    deadlines.begin("never", NEVER)
+    deadlines.begin("later", LATER)
+    deadlines.begin("soon", SOON)
+
+    assert [expired.get(timeout=5), expired.get(timeout=5)] == ["soon", "later"]
+    assert expired.empty()
+    deadlines.close()
+
+
+def test_what_ended_in_time_does_not_expire() -> None:
+    expired: queue.SimpleQueue[str] = queue.SimpleQueue()
+    deadlines = Deadlines(expired.put)
+
+    deadlines.begin("in time", SOON)
+    deadlines.end("in time")
+    deadlines.begin("too late", LATER)
+
+    assert expired.get(timeout=5) == "too late"
+    deadlines.close()
+
+
+def test_the_death_of_the_watching_thread_is_the_next_callers_news(caplog: pytest.LogCaptureFixture) -> None:
+    heard: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def fail(key: str) -> None:
+        heard.put(key)
+        raise LookupError("nobody to interrupt")
+
+    deadlines = Deadlines(fail)
+    deadlines.begin("first", timedelta(0))
+    heard.get(timeout=5)
+    deadlines.close()
+
+    with pytest.raises(RuntimeError, match="nobody to interrupt"):
+        _begin_until_refused(deadlines)
+    assert "watches deadlines died" in caplog.text
+
+
+def _begin_until_refused(deadlines: Deadlines[str]) -> None:
+    for _ in range(1_000_000):
+        deadlines.begin("next", NEVER)

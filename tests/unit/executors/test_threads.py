@@ -1,0 +1,292 @@
+"""Bodies in threads: run, interrupted, stuck."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duly.errors import LeaseLost, SoftLimitExceeded
+from duly.executors.errands import PoolClosed, Stopped
+from duly.executors.threads import Threads
+
+SECOND = timedelta(seconds=1)
+
+
+class Outcomes:
+    """Collects what `done` is called with."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def __call__(self, result: Any, failure: BaseException | None) -> None:
+        self._queue.put((result, failure))
+
+    def next(self) -> tuple[Any, BaseException | None]:
+        return self._queue.get(timeout=10)
+
+
+@pytest.fixture
+def outcomes() -> Outcomes:
+    return Outcomes()
+
+
+@pytest.fixture
+def threads() -> Iterator[Threads]:
+    pool = Threads(1)
+    yield pool
+    assert pool.close(grace=SECOND) == []
+
+
+def spin() -> None:
+    """Wait in Python code, which an interrupt can reach, for longer than any test."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        time.sleep(0.001)
+
+
+def test_a_body_reports_its_result_from_its_own_thread(threads: Threads, outcomes: Outcomes) -> None:
+    threads.submit(threading.get_ident, outcomes)
+
+    result, failure = outcomes.next()
+
+    assert failure is None
+    assert result not in (None, threading.get_ident())
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_whatever_a_body_raises_is_its_outcome_and_the_thread_goes_on(
+    threads: Threads, outcomes: Outcomes, error: type[BaseException]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    threads.submit(fail, outcomes)
+    threads.submit(lambda: "next", outcomes)
+
+    assert isinstance(outcomes.next()[1], error)
+    assert outcomes.next() == ("next", None)
+
+
+def test_an_exception_that_a_body_returns_is_a_result(threads: Threads, outcomes: Outcomes) -> None:
+    value = ValueError("a value")
+
+    threads.submit(lambda: value, outcomes)
+
+    assert outcomes.next() == (value, None)
+
+
+def test_a_body_sees_the_context_its_caller_bound_to_it(threads: Threads, outcomes: Outcomes) -> None:
+    tenant = contextvars.ContextVar("tenant", default="nobody")
+    tenant.set("acme")
+    context = contextvars.copy_context()
+
+    threads.submit(lambda: context.run(tenant.get), outcomes)
+    threads.submit(tenant.get, outcomes)
+
+    assert outcomes.next() == ("acme", None)
+    assert outcomes.next() == ("nobody", None)
+
+
+def test_threads_are_started_only_when_there_is_work_for_them(outcomes: Outcomes) -> None:
+    threads = Threads(8)
+    before = threading.active_count()
+
+    for _ in range(5):
+        threads.submit(threading.get_ident, outcomes)
+        outcomes.next()
+
+    assert threading.active_count() == before + 1
+    assert threads.close(grace=SECOND) == []
+
+
+def test_as_many_bodies_run_at_once_as_there_are_threads(outcomes: Outcomes) -> None:
+    threads = Threads(4)
+    everybody = threading.Barrier(4)
+
+    for _ in range(4):
+        threads.submit(lambda: everybody.wait(10), outcomes)
+
+    assert sorted(outcomes.next()[0] for _ in range(4)) == [0, 1, 2, 3]
+    assert threads.close(grace=SECOND) == []
+
+
+def test_free_counts_the_threads_without_a_body(outcomes: Outcomes) -> None:
+    threads = Threads(2)
+    go_on = threading.Event()
+    threads.submit(lambda: go_on.wait(10), outcomes)
+
+    while_running = threads.free
+    go_on.set()
+    outcomes.next()
+
+    assert while_running == 1
+    assert threads.free == 2
+    assert threads.close(grace=SECOND) == []
+
+
+def test_an_interrupt_is_raised_in_the_body(threads: Threads, outcomes: Outcomes) -> None:
+    begun = threading.Event()
+
+    def body() -> None:
+        begun.set()
+        spin()
+
+    token = threads.submit(body, outcomes)
+    begun.wait(10)
+
+    assert threads.interrupt(token, LeaseLost)
+    assert isinstance(outcomes.next()[1], LeaseLost)
+
+
+def test_a_body_may_catch_an_interrupt_and_tidy_up(threads: Threads, outcomes: Outcomes) -> None:
+    begun = threading.Event()
+
+    def body() -> str:
+        begun.set()
+        try:
+            spin()
+        except LeaseLost:
+            return "tidied up"
+        return "nothing came"
+
+    token = threads.submit(body, outcomes)
+    begun.wait(10)
+    threads.interrupt(token, LeaseLost)
+
+    assert outcomes.next() == ("tidied up", None)
+
+
+def test_a_body_is_interrupted_by_its_limit_and_by_its_lost_lease_but_no_third_time(
+    threads: Threads, outcomes: Outcomes
+) -> None:
+    step: queue.SimpleQueue[str] = queue.SimpleQueue()
+    finish = threading.Event()
+
+    def body() -> str:
+        for name, error in (("begun", SoftLimitExceeded), ("limited", LeaseLost)):
+            step.put(name)
+            with contextlib.suppress(error):
+                spin()
+        step.put("lost")
+        finish.wait(10)
+        return "ended by itself"
+
+    token = threads.submit(body, outcomes)
+    answers: list[bool] = []
+    for error in (SoftLimitExceeded, LeaseLost, LeaseLost):
+        step.get(timeout=10)
+        answers.append(threads.interrupt(token, error))
+    finish.set()
+
+    assert answers == [True, True, False]
+    assert outcomes.next() == ("ended by itself", None)
+
+
+def test_a_body_interrupted_before_it_begins_never_begins(threads: Threads, outcomes: Outcomes) -> None:
+    go_on = threading.Event()
+    threads.submit(lambda: go_on.wait(10), outcomes)
+    begun: list[str] = []
+    waiting = threads.submit(lambda: begun.append("begun"), outcomes)
+
+    answer = threads.interrupt(waiting, LeaseLost)
+    go_on.set()
+    outcomes.next()
+
+    assert answer
+    assert isinstance(outcomes.next()[1], LeaseLost)
+    assert begun == []
+
+
+def test_an_interrupt_after_the_end_is_too_late(threads: Threads, outcomes: Outcomes) -> None:
+    token = threads.submit(lambda: "ended", outcomes)
+    outcomes.next()
+
+    assert not threads.interrupt(token, LeaseLost)
+
+
+def test_a_soft_limit_counts_from_the_beginning_of_the_body(threads: Threads, outcomes: Outcomes) -> None:
+    go_on = threading.Event()
+    threads.submit(lambda: go_on.wait(10), outcomes)
+    threads.submit(lambda: "quick", outcomes, soft_limit=timedelta(seconds=0.05))
+    limited = threads.submit(spin, outcomes, soft_limit=timedelta(seconds=0.1))
+
+    assert limited.thread is None
+    go_on.set()
+    outcomes.next()
+
+    assert outcomes.next() == ("quick", None)
+    assert isinstance(outcomes.next()[1], SoftLimitExceeded)
+
+
+def test_closing_names_the_bodies_that_are_stuck(outcomes: Outcomes) -> None:
+    threads = Threads(2)
+    go_on, begun = threading.Event(), threading.Event()
+
+    def body() -> None:
+        begun.set()
+        go_on.wait(10)
+
+    stuck = threads.submit(body, outcomes)
+    begun.wait(10)
+
+    still_running = threads.close(grace=timedelta(0))
+    go_on.set()
+    outcomes.next()
+
+    assert still_running == [stuck]
+    assert threads.close(grace=SECOND) == []
+
+
+def test_closing_calls_off_what_has_not_begun(outcomes: Outcomes) -> None:
+    threads = Threads(1)
+    go_on, begun = threading.Event(), threading.Event()
+
+    def body() -> None:
+        begun.set()
+        go_on.wait(10)
+
+    threads.submit(body, outcomes)
+    begun.wait(10)
+    threads.submit(lambda: "begun", outcomes)
+
+    threads.close(grace=timedelta(0))
+
+    assert isinstance(outcomes.next()[1], Stopped)
+    go_on.set()
+    assert outcomes.next() == (None, None)
+
+
+def test_a_closed_pool_takes_nothing(outcomes: Outcomes) -> None:
+    threads = Threads(1)
+    threads.close(grace=SECOND)
+
+    with pytest.raises(PoolClosed, match="Open a new one"):
+        threads.submit(lambda: None, outcomes)
+
+
+def test_an_outcome_that_cannot_be_reported_is_the_next_callers_news(
+    outcomes: Outcomes, caplog: pytest.LogCaptureFixture
+) -> None:
+    threads = Threads(1)
+
+    def refuse(_result: Any, _failure: BaseException | None) -> None:
+        raise LookupError("nobody to tell")
+
+    go_on = threading.Event()
+    threads.submit(lambda: go_on.wait(10), refuse)
+    threads.submit(lambda: "goes on", outcomes)
+    go_on.set()
+    outcomes.next()
+
+    with pytest.raises(PoolClosed, match="nobody to tell"):
+        threads.submit(lambda: None, outcomes)
+    assert "could not be reported" in caplog.text
+    assert threads.close(grace=SECOND) == []
