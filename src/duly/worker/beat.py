@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from duly.errors import StoreBusy, StoreError
+from duly.job import Fence
 from duly.stores.contract import Order, Store, WorkerCard
 from duly.worker.hand import Halt, Hand
 
@@ -44,7 +45,7 @@ class Heartbeat:
         self._trusted_until = 0.0
         self.outage_ended = 0.0
         """Monotonic time at which the store was last seen to come back."""
-        self.on_order: Callable[[Order, object], None] | None = None
+        self.on_order: Callable[[Order, Fence], None] | None = None
         self._thread = threading.Thread(target=self._run, name="duly-beat", daemon=True)
 
     def start(self) -> None:
@@ -91,17 +92,17 @@ class Heartbeat:
         for fence, order in renewal.orders.items():
             self._obey(fence, order)
 
-    def _obey(self, fence: object, order: Order) -> None:
+    def _obey(self, fence: Fence, order: Order) -> None:
         if order is Order.CANCEL:
             self._order(fence, Halt.CANCELLED)
-        holding = self._hand.get(fence)  # type: ignore[arg-type]
+        holding = self._hand.get(fence)
         if holding is not None and holding.run is not None:
             holding.run.superseded = True
         if self.on_order is not None:
             self.on_order(order, fence)
 
-    def _order(self, fence: object, halt: Halt) -> None:
-        holding = self._hand.get(fence)  # type: ignore[arg-type]
+    def _order(self, fence: Fence, halt: Halt) -> None:
+        holding = self._hand.get(fence)
         if holding is not None and holding.halt is None:
             log.warning("job %s (%s) is %s: stopping its run", holding.claim.id, holding.claim.task, halt)
             holding.order(halt)

@@ -19,7 +19,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from duly import codec, context
 from duly.clock import Clock
@@ -37,11 +37,11 @@ from duly.executors.limits import Interruptible, limited
 from duly.executors.threads import Threads
 from duly.ids import spread
 from duly.job import Delivery, Request
-from duly.kinds.outcome import Effects, Raised
+from duly.kinds.outcome import Effects, Ending, Raised
 from duly.lifecycle import Crash, Fail, Release, Verdict
-from duly.run import Run, Signal, as_current, decide, limit_exceeded, raised, returned, undecodable
+from duly.run import Run, Signal, as_current, decide, describe, limit_exceeded, raised, returned, undecodable
 from duly.worker.errand import ENTRY, can_travel, order_for, unpack_report, unpack_signal
-from duly.worker.hand import Halt, Holding, handed_back
+from duly.worker.hand import Holding, handed_back
 
 log = logging.getLogger("duly.worker")
 
@@ -51,10 +51,10 @@ STOP_GRACE = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Concluded:
-    """A run's end. Without a verdict it is dropped: the claim was lost."""
+    """A run's end. Whether it still counts is for the store to say, by its fence."""
 
     holding: Holding
-    verdict: Verdict | None
+    verdict: Verdict
     then: tuple[Request, ...] = ()
 
 
@@ -69,12 +69,14 @@ class Bench:
         clock: Clock,
         wake: Callable[[], None],
         tell: Callable[[Holding, Signal], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self.slots = slots
         self._loop = loop
         self._clock = clock
         self._wake = wake
         self._tell = tell
+        self._fail = fail
         self._lock = threading.Lock()
         self._buffer: deque[Holding] = deque()
         self._running = 0
@@ -131,22 +133,24 @@ class Bench:
         else:
             self._conclude(holding, Release(note="superseded or cancelled before it started"))
 
-    def withdraw(self) -> list[Holding]:
-        """Take the unstarted claims back: the worker is stopping."""
+    def return_all_unstarted(self, note: str) -> None:
+        """Hand the buffer back: the worker is stopping."""
         with self._lock:
             unstarted = [*self._buffer, *self._to_begin]
             self._running -= len(self._to_begin)
             self._buffer.clear()
             self._to_begin = []
-        return unstarted
+        self._concluded.extend(Concluded(holding, Release(note=note)) for holding in unstarted)
+        self._wake()
 
-    def withdraw_one(self, holding: Holding) -> bool:
-        """Take one claim back if it has not started."""
+    def return_unstarted(self, holding: Holding, note: str) -> None:
+        """Hand one claim back if it has not started."""
         with self._lock:
-            if holding in self._buffer:
-                self._buffer.remove(holding)
-                return True
-        return False
+            if holding not in self._buffer:
+                return
+            self._buffer.remove(holding)
+        self._concluded.append(Concluded(holding, Release(note=note)))
+        self._wake()
 
     def call_aside(self, act: Callable[[], None]) -> None:
         """Run something of the user's that is no body, where it can block nobody."""
@@ -240,20 +244,26 @@ class Bench:
     def _start_thread(self, holding: Holding) -> None:
         run = self._run_of(holding)
         scope = copy_context()
-        self._threads.submit(
+        token = self._threads.submit(
             lambda: scope.run(self._call_body, holding, run),
             lambda value, failure: self._thread_ended(holding, run, value, failure),
             soft_limit=holding.task.options.soft_limit,
         )
+        holding.force = lambda: self._threads.interrupt(token, LeaseLost)
 
     def _call_body(self, holding: Holding, run: Run) -> Any:
-        args, kwargs = codec.unpack(holding.claim.arguments)
+        try:
+            args, kwargs = codec.unpack(holding.claim.arguments)
+        except DulyError as error:
+            raise BadArguments from error
         with as_current(run), context.restored(holding.claim.context):
             return holding.task.invoke(run, args, kwargs)
 
     def _thread_ended(self, holding: Holding, run: Run, value: Any, failure: BaseException | None) -> None:
         if isinstance(failure, Stopped):
             self._conclude(holding, handed_back(holding, "the worker stopped before it started"))
+        elif isinstance(failure, BadArguments):
+            self._conclude(holding, undecodable(cast(DulyError, failure.__cause__)))
         elif failure is not None:
             self._conclude_raised(holding, run, failure)
         else:
@@ -286,12 +296,15 @@ class Bench:
             return self._children
 
     def _child_ended(self, holding: Holding, run: Run, future: Future[bytes]) -> None:
-        failure = future.exception()
-        if failure is None:
-            report = unpack_report(future.result())
-            self._conclude(holding, report.verdict, report.then)
-        else:
-            self._conclude(holding, self._child_verdict(holding, run, failure))
+        try:
+            failure = future.exception()
+            if failure is None:
+                report = unpack_report(future.result())
+                self._conclude(holding, report.verdict, report.then)
+            else:
+                self._conclude(holding, self._child_verdict(holding, run, failure))
+        except BaseException as error:  # a callback's exception would be swallowed, and its slot with it
+            self._fail(error)
 
     def _child_verdict(self, holding: Holding, run: Run, failure: BaseException) -> Verdict:
         options, claim, now = holding.task.options, holding.claim, self._clock.now()
@@ -321,31 +334,35 @@ class Bench:
         return run
 
     def _conclude_returned(self, holding: Holding, run: Run, value: Any) -> None:
-        task = holding.task
-        ending = returned(task.options, value)
-        self._conclude(
-            holding,
-            decide(task.options, task.cycle, holding.claim, ending, run.effects),
-            tuple(run.effects.requests),
-        )
+        self._judge(holding, run, lambda: returned(holding.task.options, value))
 
     def _conclude_raised(self, holding: Holding, run: Run, error: BaseException) -> None:
-        task = holding.task
         if holding.halt is not None and isinstance(error, asyncio.CancelledError | LeaseLost):
             self._conclude(holding, handed_back(holding, str(holding.halt)), tuple(run.effects.requests))
             return
-        ending = raised(task.options, holding.claim, error, now=self._clock.now(), spread=spread())
-        verdict = decide(task.options, task.cycle, holding.claim, ending, run.effects)
+        options, now = holding.task.options, self._clock.now()
+        self._judge(holding, run, lambda: raised(options, holding.claim, error, now=now, spread=spread()))
+
+    def _judge(self, holding: Holding, run: Run, ending: Callable[[], Ending]) -> None:
+        """A policy that cannot be applied (`raise RetryAfter("soon")`) fails the job, not the worker."""
+        task = holding.task
+        try:
+            verdict = decide(task.options, task.cycle, holding.claim, ending(), run.effects)
+        except Exception as error:
+            verdict = Fail(describe(error), "its end could not be judged")
         self._conclude(holding, verdict, tuple(run.effects.requests))
 
     def _conclude(self, holding: Holding, verdict: Verdict, then: tuple[Request, ...] = ()) -> None:
-        is_lost = holding.halt is Halt.LOST
-        self._concluded.append(Concluded(holding, None if is_lost else verdict, () if is_lost else then))
+        self._concluded.append(Concluded(holding, verdict, then))
         with self._lock:
             self._running -= 1
         self._wake()
         if not self._is_closing:
             self._advance()
+
+
+class BadArguments(Exception):
+    """The stored arguments could not be rebuilt; the cause says why."""
 
 
 def main_script() -> str | None:

@@ -18,7 +18,7 @@ class Halt(StrEnum):
     """Why a body was told to stop before it ended by itself."""
 
     LOST = "lost"
-    """The lease is gone: whatever it says is dropped."""
+    """The lease is gone, or may be: the store will say whether its verdict still counts."""
     CANCELLED = "cancelled"
     HANDED_BACK = "handed back"
 
@@ -38,6 +38,8 @@ class Holding:
     halt: Halt | None = None
     stop_body: Callable[[], None] | None = None
     """Ends the body where that is possible; None before it starts and for threads."""
+    force: Callable[[], object] | None = None
+    """Interrupts a thread's body, for the moment before the process ends."""
 
     def order(self, halt: Halt) -> None:
         """Tell the run to stop. The first reason counts, except that a lost lease outranks all."""

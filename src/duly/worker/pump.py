@@ -20,15 +20,15 @@ from duly.events import Event
 from duly.ids import spread
 from duly.job import Claim, Fence
 from duly.kinds import periodic
-from duly.lifecycle import EVENTS, Done, Fail, Release, Settled
+from duly.lifecycle import EVENTS, Settled
 from duly.run import Progress, Signal, Throttle
 from duly.schedules import OVERLAY, TERMS, merge, register
 from duly.stores.contract import Ask, Claimed, Page, Scope, Selection, Settlement, Switch
 from duly.ticker import LastRun, take_turn
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import Bench, Concluded, runs_in_child
-from duly.worker.failures import hook_call, hooks_for
-from duly.worker.hand import Hand, Holding, handed_back
+from duly.worker.failures import failure_of, hook_call, hooks_for
+from duly.worker.hand import Hand, Holding
 from duly.worker.lanes import Lanes
 from duly.worker.seeds import seeds
 
@@ -42,6 +42,8 @@ PRUNE_EVERY = 30.0
 PRUNE_BATCH = 500
 REPORT_EVERY = 0.5
 LONGEST_BACKOFF = 2.0
+BUSY_PAUSE = timedelta(milliseconds=20)
+"""Before asking again about rows that somebody's transaction holds."""
 
 
 @dataclass(slots=True)
@@ -91,6 +93,8 @@ class Pump:
         self._prune_at = time.monotonic() + PRUNE_EVERY * spread()
         self._report_at = 0.0
         self._is_registered = False
+        self._is_unsure = False
+        """A call failed half way: the store may believe we hold claims we never received."""
         self.is_draining = False
         self.is_idle = False
         """The last look found nothing to do and nothing is in hand."""
@@ -117,6 +121,7 @@ class Pump:
             try:
                 self.turn()
             except StoreError as error:
+                self._is_unsure = True
                 backoff = min(LONGEST_BACKOFF, max(0.05, backoff * 2))
                 if backoff <= 0.1:
                     log.warning("the store is away, trying again: %s", error)
@@ -128,6 +133,9 @@ class Pump:
 
     def turn(self) -> None:
         """One round: begin, signal, settle and claim, then wait if there was nothing to do."""
+        if self._is_unsure:
+            self._store.run(self._store.disown(self._worker, self._hand.fences()))
+            self._is_unsure = False
         self._keep_house()
         self._begin()
         self._send_signals()
@@ -156,7 +164,7 @@ class Pump:
     # settle and claim
 
     def _exchange(self, room: int) -> None:
-        settlements = [self._settlement(item) for item in self._unsettled if not _is_dropped(item)]
+        settlements = [self._settlement(item) for item in self._unsettled]
         claimed = Claimed([], None)
         if room:
             answers, claimed = self._store.run(self._store.turn(settlements, self._ask(room)))
@@ -181,29 +189,23 @@ class Pump:
     def _settlement(self, item: Concluded | Settlement) -> Settlement:
         if isinstance(item, Settlement):
             return item
-        assert item.verdict is not None
         then = (*item.then, *hooks_for(item.holding, item.verdict))
         return Settlement(item.holding.claim.fence, item.verdict, item.holding.started_at, then)
 
     def _after_settle(self, settlements: list[Settlement], answers: list[Settled]) -> None:
         ended, self._unsettled = self._unsettled, []
-        by_fence = {settlement.fence: answer for settlement, answer in zip(settlements, answers, strict=True)}
-        busy: list[Concluded | Settlement] = []
-        for item in ended:
-            fence = item.fence if isinstance(item, Settlement) else item.holding.claim.fence
-            answer = by_fence.get(fence)
+        for item, answer in zip(ended, answers, strict=True):
             if answer is Settled.BUSY:
-                busy.append(item)
+                self._unsettled.append(item)
             elif isinstance(item, Concluded):
                 self._tell_end(item, answer)
-                self.finished += 1
-                if answer is Settled.SETTLED and (hook := hook_call(item.holding, item.verdict)):
-                    self._bench.call_aside(hook)
-        self._unsettled.extend(busy)
-        still = {item.fence if isinstance(item, Settlement) else item.holding.claim.fence for item in busy}
-        self._hand.drop([_fence(item) for item in ended if _fence(item) not in still])
+        self._hand.drop(
+            [_fence(item) for item, answer in zip(ended, answers, strict=True) if answer is not Settled.BUSY]
+        )
         if any(settlement.then for settlement in settlements):
             self._store.ring()
+        if self._unsettled:
+            self.bell.wait(BUSY_PAUSE)
 
     def _after_claim(self, claimed: Claimed, *, had_settled: bool) -> None:
         schedules = [claim for claim in claimed.claims if claim.queue == periodic.QUEUE]
@@ -217,9 +219,7 @@ class Pump:
         if schedules:
             self._unsettled.extend(self._tick(schedules))
         self.is_idle = not claimed.claims and not had_settled and self._bench.is_empty and not self._unsettled
-        self._look_at = time.monotonic() + (
-            0.0 if claimed.claims or had_settled else self._pause(claimed)
-        )
+        self._look_at = time.monotonic() + (0.0 if claimed.claims or had_settled else self._pause(claimed))
 
     def _pause(self, claimed: Claimed) -> float:
         """Until something may be due, by the store's clock, or until the next look of our own accord."""
@@ -229,26 +229,22 @@ class Pump:
         now = claimed.now or self._app.clock.now()
         return min(poll, max(0.0, (claimed.next_at - now).total_seconds()))
 
-    def _tell_end(self, item: Concluded, answer: Settled | None) -> None:
-        holding, verdict = item.holding, item.verdict
-        kind = "lost" if verdict is None or answer is Settled.LOST else EVENTS[type(verdict)]
-        if answer is Settled.SUPERSEDED:
-            kind = "superseded"
-        if isinstance(verdict, Fail) and answer is Settled.SETTLED:
-            log.error("job %s (%s) failed: %s", holding.claim.id, holding.claim.task, verdict.error)
+    def _tell_end(self, item: Concluded, answer: Settled) -> None:
+        self.finished += 1
+        holding, verdict, claim = item.holding, item.verdict, item.holding.claim
+        if answer is Settled.SETTLED:
+            if (failure := failure_of(holding, verdict)) is not None:
+                log.error("job %s (%s) failed: %s", claim.id, claim.task, failure.error)
+            if (hook := hook_call(holding, verdict)) is not None:
+                self._bench.call_aside(hook)
+        else:
+            log.warning("job %s (%s): its late %s was refused", claim.id, claim.task, EVENTS[type(verdict)])
         if self._app.events.is_heard:
-            claim, seconds = holding.claim, time.monotonic() - holding.started
+            kind = EVENTS[type(verdict)] if answer is Settled.SETTLED else str(answer)
+            seconds = time.monotonic() - holding.started
+            reason = getattr(verdict, "reason", "")
             self._app.events.emit(
-                Event(
-                    kind,
-                    claim.task,
-                    claim.id,
-                    claim.key,
-                    claim.attempt + 1,
-                    claim.epoch,
-                    seconds,
-                    detail_of(item),
-                )
+                Event(kind, claim.task, claim.id, claim.key, claim.attempt + 1, claim.epoch, seconds, reason)
             )
 
     # schedules
@@ -340,27 +336,16 @@ class Pump:
             self._store.run(self._store.put(requests))
             self._look_at = 0.0
 
-    def hand_back(self, note: str) -> None:
-        """The unstarted claims return to the store; nothing is counted."""
-        for holding in self._bench.withdraw():
-            self._unsettled.append(Concluded(holding, handed_back(holding, note)))
-        self.bell.wake()
-
     def release_unstarted(self, fence: Fence) -> None:
-        """Superseded before it started: hand it back, so that the newer one may start."""
+        """Superseded or cancelled before it started: hand it back, so that the newer one may start."""
         holding = self._hand.get(fence)
-        if holding is not None and self._bench.withdraw_one(holding):
-            self._unsettled.append(Concluded(holding, Release(note="superseded before it started")))
-            self.bell.wake()
+        if holding is not None:
+            self._bench.return_unstarted(holding, "superseded or cancelled before it started")
 
     @property
     def has_unsettled(self) -> bool:
         """Ends the store has not heard of."""
         return bool(self._unsettled)
-
-
-def _is_dropped(item: Concluded | Settlement) -> bool:
-    return isinstance(item, Concluded) and item.verdict is None
 
 
 def _fence(item: Concluded | Settlement) -> Fence:
@@ -370,10 +355,3 @@ def _fence(item: Concluded | Settlement) -> Fence:
 def packed_progress(progress: Progress) -> str:
     """As it is stored and shown."""
     return json.dumps({"done": progress.done, "total": progress.total, "message": progress.message})
-
-
-def detail_of(item: Concluded) -> str:
-    """A word about the end, for listeners."""
-    return (
-        "" if isinstance(item.verdict, Done) or item.verdict is None else getattr(item.verdict, "reason", "")
-    )

@@ -17,10 +17,11 @@ from duly.durations import Duration, duration
 from duly.errors import DefinitionError, DulyError, StoreError
 from duly.ids import worker_id
 from duly.job import Fence
+from duly.run import Signal
 from duly.stores.contract import Order, WorkerCard
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import Bench
-from duly.worker.hand import Halt, Hand
+from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.lanes import Lanes
 from duly.worker.memory import resident_bytes
 from duly.worker.pump import Pump
@@ -132,7 +133,12 @@ class Worker:
         lanes = Lanes(self.app, self._queues)
         hand = Hand()
         bench = Bench(
-            slots=self.concurrency, loop=loop, clock=self.app.clock, wake=self._wake, tell=self._tell
+            slots=self.concurrency,
+            loop=loop,
+            clock=self.app.clock,
+            wake=self._wake,
+            tell=self._tell,
+            fail=self._fail,
         )
         beat = Heartbeat(
             store=self.app.store,
@@ -159,12 +165,12 @@ class Worker:
         if self._pump is not None:
             self._pump.wake()
 
-    def _tell(self, holding, signal) -> None:  # type: ignore[no-untyped-def]
+    def _tell(self, holding: Holding, signal: Signal) -> None:
         if self._pump is not None:
             self._pump.tell(holding, signal)
 
-    def _on_order(self, order: Order, fence: object) -> None:
-        if self._pump is not None and isinstance(fence, Fence):
+    def _on_order(self, _order: Order, fence: Fence) -> None:
+        if self._pump is not None:
             self._pump.release_unstarted(fence)
 
     def _card(self, lanes: Lanes) -> WorkerCard:
@@ -198,7 +204,7 @@ class Worker:
     def _drain(self, pump: Pump, bench: Bench, hand: Hand) -> None:
         """No new claims; what runs may finish within the grace, then it is handed back."""
         pump.is_draining = True
-        pump.hand_back("the worker is stopping")
+        bench.return_all_unstarted("the worker is stopping")
         deadline = time.monotonic() + self._grace.total_seconds()
         pump.run(
             lambda: self._is_drained(pump, bench) or self._hard_stop.is_set() or time.monotonic() > deadline
@@ -207,6 +213,8 @@ class Worker:
             return
         for holding in hand.all():
             holding.order(Halt.HANDED_BACK)
+            if holding.force is not None:
+                holding.force()
         last = time.monotonic() + 3.0
         pump.run(lambda: self._is_drained(pump, bench) or time.monotonic() > last)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from duly.job import Fence, Wish
+from duly.job import Fence, State, Wish
 from duly.stores.contract import Order, Renewal, WorkerCard
 from duly.stores.memory.claim import fence_holds
 from duly.stores.memory.world import Presence, Row, World
@@ -43,3 +43,18 @@ def report(world: World, progress: Mapping[Fence, str]) -> None:
         row = world.rows.get(fence.id)
         if row is not None and fence_holds(row, fence):
             row.progress = text
+
+
+def disown(world: World, worker: str, held: Sequence[Fence]) -> int:
+    """Hand back what the store believes this worker holds beyond `held`.
+
+    Said by a worker whose claim was committed while its answer got lost: it never started those, and its
+    lease, which it goes on renewing, would keep everybody else from them.
+    """
+    known = {fence.id for fence in held}
+    strays = [row for row in world.rows.values() if row.worker == worker and row.id not in known]
+    strays = [row for row in strays if row.state is State.RUNNING]
+    for row in strays:
+        world.note(row, "release", "its claim was never received")
+        world.wait_again(row, "release", world.now())
+    return len(strays)

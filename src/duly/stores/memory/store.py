@@ -35,7 +35,7 @@ from duly.stores.memory.amend import amend, prune
 from duly.stores.memory.claim import claim
 from duly.stores.memory.find import census, count, explain, find
 from duly.stores.memory.put import put
-from duly.stores.memory.renew import begin, renew, report
+from duly.stores.memory.renew import begin, disown, renew, report
 from duly.stores.memory.settle import settle
 from duly.stores.memory.world import World
 
@@ -122,6 +122,9 @@ class MemoryStore:
         return self._operation(
             "turn", lambda: Turned(settle(self.world, ask.worker, settlements), claim(self.world, ask))
         )
+
+    def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]:
+        return self._operation("disown", lambda: disown(self.world, worker, held))
 
     def amend(
         self, selection: Selection, amendment: Amendment, *, by: str = "", limit: int = 1000
