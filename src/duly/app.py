@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
@@ -64,6 +65,7 @@ class App:
         self.tasks: dict[str, AnyTask] = {}
         self.schedule_terms: dict[str, Terms] = {}
         self._store: Store | None = None
+        self._stand_in: Store | None = None
         self._opening = threading.Lock()
         self._refusal: str | None = None
         self.events = Events()
@@ -76,6 +78,8 @@ class App:
     @property
     def store(self) -> Store:
         """The store, opened at first use."""
+        if self._stand_in is not None:
+            return self._stand_in
         if self._refusal is not None:
             raise StoreUnavailable(self._refusal)
         if self._store is None:
@@ -96,6 +100,17 @@ class App:
             if self._store is not None:
                 self._store.close()
                 self._store = None
+
+    @contextmanager
+    def standing_in(self, store: Store, clock: Clock) -> Iterator[None]:
+        """Another store and clock while the block lasts, for tests; afterwards all is as it was."""
+        before = self._stand_in, self.clock, self.jobs, self.schedules
+        self._stand_in, self.clock = store, clock
+        self.schedules = Schedules(self._schedule_desk())
+        try:
+            yield
+        finally:
+            self._stand_in, self.clock, self.jobs, self.schedules = before
 
     # defining
 

@@ -54,3 +54,13 @@ def restored(text: str) -> Iterator[None]:
         yield
     finally:
         _bound.reset(token)
+
+
+@contextmanager
+def unbound() -> Iterator[None]:
+    """Nothing is bound inside, as in a process of its own."""
+    token = _bound.set(None)
+    try:
+        yield
+    finally:
+        _bound.reset(token)

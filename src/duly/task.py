@@ -95,10 +95,10 @@ class Task(Generic[P, R, T]):
         """The name jobs are stored under."""
         return self.options.name
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Refuse arguments the function could not be called with: a mistake surfaces at enqueue."""
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        """Arguments by name; those the function could not be called with are refused, already at enqueue."""
         try:
-            self._signature.bind(*args, **kwargs)
+            return self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise WrongSignature(self.name, str(error)) from None
 
