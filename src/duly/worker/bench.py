@@ -106,6 +106,11 @@ class Bench:
         """Nothing runs, waits to run, or has ended without being collected."""
         return not (self._running or self._buffer or self._to_begin or self._concluded)
 
+    @property
+    def has_news(self) -> bool:
+        """Something for the pump to fetch."""
+        return bool(self._concluded or self._to_begin)
+
     def offer(self, holdings: list[Holding]) -> None:
         """Claims that were just lent: start what fits, keep the rest in the buffer."""
         with self._lock:

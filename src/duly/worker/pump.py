@@ -84,6 +84,7 @@ class Pump:
         self._bench = bench
         self._beat = beat
         self.bell = self._store.doorbell()
+        self._is_waiting = False
         self._signals: deque[tuple[Holding, Signal]] = deque()
         self._progress: dict[Fence, str] = {}
         self._unsettled: list[Concluded | Settlement] = []
@@ -106,11 +107,12 @@ class Pump:
     def tell(self, holding: Holding, signal: Signal) -> None:
         """Progress or a throttle from a running body."""
         self._signals.append((holding, signal))
-        self.bell.wake()
+        self.wake()
 
     def wake(self) -> None:
-        """Something ended or must begin."""
-        self.bell.wake()
+        """Something ended or must begin. A pump that is at work sees it by itself: ringing costs a system call."""
+        if self._is_waiting:
+            self.bell.wake()
 
     # the loop
 
@@ -146,8 +148,19 @@ class Pump:
         is_due = time.monotonic() >= self._look_at
         if self._unsettled or (room and is_due):
             self._exchange(room)
-        elif self.bell.wait(timedelta(seconds=max(0.0, self._wait()))):
-            self._look_at = 0.0
+        else:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Wait for the bell or the next moment of our own. The flag goes up before the last look around."""
+        self._is_waiting = True
+        try:
+            if self._bench.has_news or self._signals:
+                return
+            if self.bell.wait(timedelta(seconds=max(0.0, self._wait()))):
+                self._look_at = 0.0
+        finally:
+            self._is_waiting = False
 
     def _wait(self) -> float:
         """Until the next look, or without end when nothing could be taken anyway; the bell wakes us."""

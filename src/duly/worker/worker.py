@@ -78,7 +78,7 @@ class Worker:
             self._hard_stop.set()
         self._stopping.set()
         if self._pump is not None:
-            self._pump.wake()
+            self._pump.bell.wake()
 
     async def serve(self) -> None:
         """Work until stopped, or until idle with burst=True. Raises if an internal loop dies."""
