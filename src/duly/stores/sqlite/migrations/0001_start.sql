@@ -1,0 +1,196 @@
+-- start: everything the engine stores, in the first version of the schema.
+--
+-- Times are microseconds since 1970 in UTC. Ends of leases are microseconds of the boot
+-- time of the machine, and mean nothing under another boot_id: a stepped wall clock ends no lease.
+-- One wide table holds jobs of every state. Each partial index serves one question, so a job pays
+-- only for the indexes of the state it is in, and finished jobs cost a claim nothing.
+
+create table duly_counter (
+    name text primary key,
+    value integer not null
+) strict, without rowid;
+
+insert into duly_counter (name, value) values ('number', 0);
+
+create table duly_tally (
+    name text primary key,
+    amount integer not null
+) strict, without rowid;
+
+-- The generation is the number of the row, so that "newest first" is the order of the table itself.
+-- `entered` is the generation it was created with: it names the job in duly_history and never changes.
+-- `rank` is the priority with its sign turned round: index and comparison go one way.
+create table duly_job (
+    generation integer primary key,
+    id text not null unique,
+    entered integer not null,
+    task text not null,
+    queue text not null,
+    rank integer not null,
+    state text not null default 'waiting'
+        check (state in ('waiting', 'running', 'done', 'failed', 'cancelled', 'skipped')),
+    is_parked integer not null default 0 check (is_parked in (0, 1)),
+    ready_at integer not null,
+    due integer not null,
+    created_at integer not null,
+    epoch integer not null default 0,
+    nonce text not null default '',
+    worker text not null default '',
+    attempt integer not null default 0,
+    crashes integer not null default 0,
+    deferrals integer not null default 0,
+    cycle integer not null default 0,
+    is_suspect integer not null default 0,
+    has_begun integer not null default 0,
+    began_isolated integer not null default 0,
+    key text,
+    serial text,
+    per_key integer not null,
+    overlap text not null,
+    delivery text not null,
+    perpetual integer not null,
+    keep_done integer not null,
+    keep_failed integer not null,
+    expires_at integer,
+    tick integer,
+    first_failure integer,
+    superseded_by text,
+    wish text,
+    finished_at integer,
+    forget_at integer,
+    result_until integer,
+    reason text not null default '',
+    context text not null,
+    arguments text not null,
+    progress text,
+    result text,
+    error text,
+    error_folded text,
+    check ((finished_at is null) = (state in ('waiting', 'running')))
+) strict;
+
+-- claim: what may be lent, lane by lane. Parked jobs are outside, so nobody walks over them.
+create index duly_job_ready on duly_job (queue, task, rank, ready_at)
+    where state = 'waiting' and is_parked = 0;
+
+-- claim: what nobody wants any more, by lane, so that lanes this worker does not serve cost one seek.
+create index duly_job_expiry on duly_job (queue, task, expires_at)
+    where state = 'waiting' and expires_at is not null;
+
+-- claim: whose jobs are on loan, how many of each task, and which serials they hold.
+create index duly_job_running on duly_job (worker, task, queue, serial)
+    where state = 'running';
+
+-- put, settle: what stands for a serial.
+create index duly_job_serial on duly_job (serial)
+    where serial is not null and state in ('waiting', 'running');
+
+-- find, count, census: waiting and finished jobs by lane, newest first within each.
+create index duly_job_waiting on duly_job (queue, task)
+    where state = 'waiting';
+
+create index duly_job_ended on duly_job (queue, task, state)
+    where finished_at is not null;
+
+-- find by key, whatever became of the job.
+create index duly_job_key on duly_job (key, task)
+    where key is not null;
+
+-- find by a part of the error text.
+create index duly_job_error on duly_job (generation)
+    where error is not null;
+
+-- prune: what to forget, results first.
+create index duly_job_forget on duly_job (forget_at)
+    where forget_at is not null;
+
+create index duly_job_result on duly_job (result_until)
+    where result_until is not null;
+
+create table duly_history (
+    number integer primary key,
+    job integer not null,
+    at integer not null,
+    event text not null,
+    epoch integer not null,
+    generation integer not null,
+    attempt integer not null,
+    worker text not null,
+    started_at integer,
+    note text not null
+) strict;
+
+create index duly_history_job on duly_history (job);
+
+create table duly_worker (
+    number integer primary key,
+    id text not null unique,
+    name text not null,
+    host text not null,
+    pid integer not null,
+    started_at integer not null,
+    queues text not null,
+    tasks text not null,
+    slots integer not null,
+    version text not null,
+    lease_until integer not null,
+    boot_id text not null,
+    seen_at integer not null
+) strict;
+
+-- A duplicate guard in force for a serial, and the job whose request was accepted.
+create table duly_window (
+    serial text primary key,
+    until integer not null,
+    id text not null
+) strict, without rowid;
+
+create index duly_window_until on duly_window (until);
+
+-- A perpetual that was stopped stays stopped: pruning never touches these.
+create table duly_marker (
+    serial text primary key,
+    at integer not null
+) strict, without rowid;
+
+create table duly_switch (
+    number integer primary key,
+    scope text not null,
+    name text not null,
+    until integer,
+    reason text not null,
+    unique (scope, name)
+) strict;
+
+create table duly_lock (
+    name text primary key,
+    owner text not null,
+    token integer not null,
+    until integer not null,
+    boot_id text not null
+) strict, without rowid;
+
+create table duly_record (
+    kind text not null,
+    name text not null,
+    text text not null,
+    primary key (kind, name)
+) strict, without rowid;
+
+-- Starts of tasks with a rate limit, as far back as their window reaches.
+create table duly_start (
+    number integer primary key,
+    task text not null,
+    at integer not null
+) strict;
+
+create index duly_start_task on duly_start (task, at);
+
+-- Keyed requests committed with a transaction of the caller, waiting for the engine to place them.
+create table duly_intake (
+    number integer primary key,
+    id text not null unique,
+    key text,
+    offered_at integer not null,
+    request text not null
+) strict;

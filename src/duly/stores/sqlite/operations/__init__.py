@@ -1,0 +1,157 @@
+"""The operations of the SQLite store: descriptions that perform no I/O.
+
+Each is a generator over the statements of the file in `sql/` that bears its name. A driver runs it
+inside one transaction, so everything in it happens at one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from duly.clock import Clock
+from duly.job import Fence, Job, Request
+from duly.lifecycle import Settled
+from duly.stores.contract import (
+    Amended,
+    Amendment,
+    Ask,
+    Census,
+    Claimed,
+    Grip,
+    Page,
+    Placed,
+    Renewal,
+    Scope,
+    Selection,
+    Settlement,
+    Standing,
+    Switch,
+    Turned,
+    WorkerCard,
+)
+from duly.stores.drive import Operation, Steps
+from duly.stores.sqlite.operations import locks, records, switches, workers
+from duly.stores.sqlite.operations.amend import amend
+from duly.stores.sqlite.operations.claim import claim
+from duly.stores.sqlite.operations.find import census, explain, find
+from duly.stores.sqlite.operations.intake import absorb, offer
+from duly.stores.sqlite.operations.moment import Moment
+from duly.stores.sqlite.operations.prune import prune
+from duly.stores.sqlite.operations.put import put
+from duly.stores.sqlite.operations.renew import begin, renew, report
+from duly.stores.sqlite.operations.select import counted
+from duly.stores.sqlite.operations.settle import settle
+from duly.stores.sqlite.operations.world import World
+
+T = TypeVar("T")
+
+
+class Operations:
+    """What a SQLite store can do. The clock is read once in each operation, when it runs."""
+
+    def __init__(self, clock: Clock, boot_id: str) -> None:
+        self._clock = clock
+        self._boot_id = boot_id
+
+    # jobs
+
+    def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
+        def act(world: World) -> Steps[list[Placed]]:
+            yield from absorb(world)
+            return (yield from put(world, requests))
+
+        return self._writing("put", act)
+
+    def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
+        return self._writing("offer", lambda world: offer(world, requests))
+
+    def claim(self, ask: Ask) -> Operation[Claimed]:
+        return self._writing("claim", lambda world: claim(world, ask))
+
+    def begin(self, fences: Sequence[Fence], *, isolated: bool) -> Operation[frozenset[Fence]]:
+        return self._writing("begin", lambda world: begin(world, fences, isolated=isolated))
+
+    def renew(self, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Operation[Renewal]:
+        return self._writing("renew", lambda world: renew(world, card, fences, lease))
+
+    def settle(self, worker: str, settlements: Sequence[Settlement]) -> Operation[list[Settled]]:
+        return self._writing("settle", lambda world: settle(world, worker, settlements))
+
+    def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
+        def act(world: World) -> Steps[Turned]:
+            answers = yield from settle(world, ask.worker, settlements)
+            return Turned(answers, (yield from claim(world, ask)))
+
+        return self._writing("turn", act)
+
+    def amend(
+        self, selection: Selection, amendment: Amendment, *, by: str = "", limit: int = 1000
+    ) -> Operation[list[Amended]]:
+        return self._writing("amend", lambda world: amend(world, selection, amendment, by=by, limit=limit))
+
+    def prune(self, limit: int) -> Operation[int]:
+        return self._writing("prune", lambda world: prune(world, limit))
+
+    def find(self, selection: Selection, page: Page) -> Operation[list[Job]]:
+        return self._reading("find", lambda world: find(world, selection, page))
+
+    def count(self, selection: Selection) -> Operation[int]:
+        return self._reading("count", lambda _: counted(selection))
+
+    def census(self) -> Operation[Census]:
+        return self._reading("census", census)
+
+    def explain(self, job_id: str) -> Operation[Standing | None]:
+        return self._reading("explain", lambda world: explain(world, job_id))
+
+    def report(self, progress: Mapping[Fence, str]) -> Operation[None]:
+        return self._writing("report", lambda _: report(progress))
+
+    # workers
+
+    def leave(self, worker: str) -> Operation[None]:
+        return self._writing("leave", lambda _: workers.leave(worker))
+
+    def workers(self) -> Operation[list[tuple[WorkerCard, datetime]]]:
+        return self._reading("workers", lambda _: workers.workers())
+
+    # switches
+
+    def hold(self, switch: Switch) -> Operation[None]:
+        return self._writing("hold", lambda _: switches.hold(switch))
+
+    def free(self, scope: Scope, name: str) -> Operation[bool]:
+        return self._writing("free", lambda _: switches.free(scope, name))
+
+    def switches(self) -> Operation[list[Switch]]:
+        return self._reading("switches", switches.switches)
+
+    # locks
+
+    def grip(self, name: str, owner: str, ttl: timedelta) -> Operation[Grip | None]:
+        return self._writing("grip", lambda world: locks.grip(world, name, owner, ttl))
+
+    def keep_grip(self, grip: Grip, ttl: timedelta) -> Operation[bool]:
+        return self._writing("keep_grip", lambda world: locks.keep_grip(world, grip, ttl))
+
+    def let_go(self, grip: Grip) -> Operation[bool]:
+        return self._writing("let_go", lambda _: locks.let_go(grip))
+
+    # records
+
+    def record(self, kind: str, name: str, text: str | None) -> Operation[None]:
+        return self._writing("record", lambda _: records.record(kind, name, text))
+
+    def records(self, kind: str) -> Operation[dict[str, str]]:
+        return self._reading("records", lambda _: records.records(kind))
+
+    def _writing(self, name: str, act: Callable[[World], Steps[T]]) -> Operation[T]:
+        return Operation(name, lambda: act(self._world()))
+
+    def _reading(self, name: str, act: Callable[[World], Steps[T]]) -> Operation[T]:
+        return Operation(name, lambda: act(self._world()), writes=False)
+
+    def _world(self) -> World:
+        return World(Moment.read(self._clock, self._boot_id))

@@ -1,0 +1,173 @@
+"""find, count, census, explain: reading, never changing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+
+from duly.job import HistoryLine, Job, State
+from duly.stores.contract import Census, Page, Scope, Selection, Standing
+from duly.stores.drive import Statement, Steps
+from duly.stores.sqlite.operations.arrivals import Arrival
+from duly.stores.sqlite.operations.batch import pack
+from duly.stores.sqlite.operations.intake import pending_of
+from duly.stores.sqlite.operations.lanes import SQL as CLAIM
+from duly.stores.sqlite.operations.moment import instant, instant_or_none
+from duly.stores.sqlite.operations.rows import Row, job_of, lease_end
+from duly.stores.sqlite.operations.select import matching
+from duly.stores.sqlite.operations.texts import statements
+from duly.stores.sqlite.operations.workers import SQL as WORKERS
+from duly.stores.sqlite.operations.world import World
+
+SQL = statements("find")
+
+
+def find(world: World, selection: Selection, page: Page) -> Steps[list[Job]]:
+    generations = yield from matching(selection, before=page.before, limit=page.limit)
+    rows = yield from world.rows(generations)
+    jobs = yield from _jobs(world, rows, with_history=page.with_history)
+    if page.before is None and (selection.ids or selection.key is not None):
+        jobs += yield from _pending(selection)
+    return jobs[: page.limit]
+
+
+def _jobs(world: World, rows: Sequence[Row], *, with_history: bool) -> Steps[list[Job]]:
+    leases = yield from _leases(world, {row.worker for row in rows if row.state is State.RUNNING})
+    histories = (yield from _histories(rows)) if with_history else {}
+    return [job_of(row, world.moment, leases.get(row.worker), histories.get(row.entered, ())) for row in rows]
+
+
+def _leases(world: World, workers: set[str]) -> Steps[dict[str, int]]:
+    """Ends of leases by worker; one from another boot has none."""
+    if not workers:
+        return {}
+    known = {"workers": pack(list(workers)), "boot_id": world.moment.boot_id}
+    return dict((yield Statement(WORKERS["leases"], known)))
+
+
+def _histories(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
+    found = yield Statement(SQL["history"], {"jobs": pack([row.entered for row in rows])})
+    histories: dict[int, list[HistoryLine]] = {row.entered: [] for row in rows}
+    for job, at, event, epoch, generation, attempt, worker, started_at, note in found:
+        line = HistoryLine(
+            at=instant(at),
+            event=event,
+            epoch=epoch,
+            generation=generation,
+            attempt=attempt,
+            worker=worker,
+            started_at=instant_or_none(started_at),
+            note=note,
+        )
+        histories[job].append(line)
+    return histories
+
+
+def _pending(selection: Selection) -> Steps[list[Job]]:
+    """A committed request is no secret, even before the engine has placed it."""
+    arrivals = yield from pending_of(selection.ids, selection.key)
+    return [_pending_job(arrival) for arrival in arrivals if _is_selected(arrival, selection)]
+
+
+def _is_selected(arrival: Arrival, selection: Selection) -> bool:
+    request = arrival.request
+    return (
+        (not selection.ids or request.id in selection.ids)
+        and (selection.key is None or request.key == selection.key)
+        and (not selection.tasks or request.task in selection.tasks)
+        and (not selection.states or State.WAITING in selection.states)
+        and (not selection.queues or request.queue in selection.queues)
+        and not selection.error
+    )
+
+
+def _pending_job(arrival: Arrival) -> Job:
+    request, due = arrival.request, instant(arrival.due)
+    return Job(
+        id=request.id,
+        task=request.task,
+        queue=request.queue,
+        priority=request.priority,
+        key=request.key,
+        serial=request.lane_of_serial,
+        generation=0,
+        state=State.WAITING,
+        ready_at=due,
+        due=due,
+        epoch=0,
+        attempt=0,
+        crashes=0,
+        deferrals=0,
+        cycle=0,
+        arguments=request.arguments,
+        created_at=instant(arrival.at),
+        reason="pending",
+        expires_at=instant_or_none(arrival.expires_at),
+        tick=request.tick,
+        delivery=request.delivery,
+        context=request.context,
+    )
+
+
+def census(world: World) -> Steps[Census]:
+    """Counts for people."""
+    counts = yield Statement(SQL["census"])
+    jobs = {(task, queue, State(state)): size for task, queue, state, size in counts}
+    oldest: dict[str, datetime] = {}
+    for queue, _, _, ready_at in (yield Statement(CLAIM["lanes"])):
+        if ready_at <= world.now:
+            oldest[queue] = min(oldest.get(queue, instant(ready_at)), instant(ready_at))
+    tallies: dict[str, int] = dict((yield Statement(SQL["tallies"])))
+    suppressed, refused, superseded = (
+        tallies.get(name, 0) for name in ("suppressed", "refused", "superseded")
+    )
+    return Census(jobs, oldest, suppressed, refused, superseded)
+
+
+def explain(world: World, job_id: str) -> Steps[Standing | None]:
+    """Every condition of the claim for one job, each true or false."""
+    row = yield from world.row(job_id)
+    if row is None:
+        return None
+    is_waiting = row.state is State.WAITING
+    expires_at = instant_or_none(row.expires_at)
+    conditions = (
+        ("waiting", is_waiting, f"it is {row.state}{f' ({row.reason})' if row.reason else ''}"),
+        ("due", not is_waiting or row.ready_at <= world.now, f"ready at {instant(row.ready_at).isoformat()}"),
+        ("first of its key", not row.is_parked, (yield from _blocker(world, row))),
+        ("task not held", *(yield from _held(world, Scope.TASK, row.task))),
+        ("queue not held", *(yield from _held(world, Scope.QUEUE, row.queue))),
+        ("not expired", row.expires_at is None or row.expires_at > world.now, f"expires at {expires_at}"),
+        ("known to a live worker", *(yield from _known(world, row))),
+    )
+    (job,) = yield from _jobs(world, [row], with_history=True)
+    return Standing(job, conditions)
+
+
+def _blocker(world: World, row: Row) -> Steps[str]:
+    running = [peer for peer in (yield from world.peers(row.serial)) if peer.state == State.RUNNING]
+    if not running:
+        return "no other run of its key"
+    leases = yield from _leases(world, {running[0].worker})
+    until = lease_end(world.moment, leases.get(running[0].worker)).isoformat()
+    return f"run {running[0].id} holds the key on {running[0].worker} until {until}"
+
+
+def _held(world: World, scope: Scope, name: str) -> Steps[tuple[bool, str]]:
+    found = yield Statement(SQL["switch"], {"scope": scope, "name": name, "now": world.now})
+    if not found:
+        return True, f"{scope} {name!r} is open"
+    ((stamped, reason),) = found
+    until = f"until {instant(stamped).isoformat()}" if stamped is not None else "until somebody resumes it"
+    return False, f"{scope} {name!r} is held {until}{f': {reason}' if reason else ''}"
+
+
+def _known(world: World, row: Row) -> Steps[tuple[bool, str]]:
+    live = yield Statement(WORKERS["alive"], world.moment.lease())
+    if not live:
+        return False, "no worker is alive: start one with `duly worker`"
+    knowing = [name for name, tasks in live if row.task in json.loads(tasks)]
+    if not knowing:
+        return False, f"none of {len(live)} live workers knows the task {row.task!r}"
+    return True, f"known to {', '.join(knowing[:3])}"

@@ -1,0 +1,129 @@
+"""Which lanes move: served by this worker, not held by a switch, and with room under their limits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from duly.stores.contract import Ask, Lane, Scope
+from duly.stores.drive import Statement, Steps
+from duly.stores.sqlite.operations.batch import pack
+from duly.stores.sqlite.operations.moment import span
+from duly.stores.sqlite.operations.texts import statements
+from duly.stores.sqlite.operations.world import World
+
+SQL = statements("claim")
+
+FOREVER: Final = 2**63 - 1
+"""How long a switch holds that names no time."""
+
+
+class Track(NamedTuple):
+    """Jobs of one queue, task and priority: within it they are lent in the order they became ready."""
+
+    queue: str
+    task: str
+    rank: int
+    first_ready_at: int
+
+
+def serves(ask: Ask, task: str, queue: str) -> bool:
+    """Whether this worker may take jobs of that task from that queue."""
+    lane = ask.lanes.get(task)
+    return lane is not None and (ask.queues is None or queue in ask.queues or lane.on_any_queue)
+
+
+class Holds:
+    """The switches in force."""
+
+    def __init__(self, switches: Mapping[tuple[str, str], int | None]) -> None:
+        self._switches = switches
+
+    @classmethod
+    def read(cls, world: World) -> Steps[Holds]:
+        found = yield Statement(SQL["switches"], {"now": world.now})
+        return cls({(scope, name): until for scope, name, until in found})
+
+    def on(self, lane: Lane, queue: str) -> int | None:
+        """None when the lane moves; else until when it is held."""
+        if not self._switches:
+            return None
+        names = [(Scope.QUEUE, queue), *((Scope.TASK, task) for task in (lane.task, *lane.held_by))]
+        for name in names:
+            if name in self._switches:
+                until = self._switches[name]
+                return FOREVER if until is None else until
+        return None
+
+
+class Room:
+    """What the lanes' limits still allow within this claim."""
+
+    def __init__(self, ask: Ask, running: Counter[str], starts: dict[str, list[int]], now: int) -> None:
+        self._ask = ask
+        self._free = ask.free
+        self._running = running
+        self._starts = starts
+        self._now = now
+        self.started: list[str] = []
+
+    @classmethod
+    def read(cls, world: World, ask: Ask, tasks: Iterable[str]) -> Steps[Room]:
+        """Limits are derived from what is on loan, so they cannot drift."""
+        lanes = [ask.lanes[task] for task in sorted(set(tasks))]
+        running = yield from _running([lane.task for lane in lanes if lane.concurrency is not None])
+        starts: dict[str, list[int]] = {}
+        for lane in lanes:
+            starts[lane.task] = yield from _starts(world, lane)
+        return cls(ask, running, starts, world.now)
+
+    def left(self, task: str) -> int | None:
+        """How many jobs of the task may still start; None is no limit."""
+        lane = self._ask.lanes[task]
+        if lane.concurrency is None and lane.rate is None:
+            return None
+        left = self._free
+        if lane.concurrency is not None:
+            left = min(left, lane.concurrency - self._running[task])
+        if lane.rate is not None:
+            left = min(left, lane.rate.starts - len(self._starts[task]))
+        return max(left, 0)
+
+    def take(self, task: str) -> bool:
+        """Use up one start, if there is one."""
+        left = self.left(task)
+        if left is None:
+            return True
+        if left == 0:
+            return False
+        self._free -= 1
+        self._running[task] += 1
+        if self._ask.lanes[task].rate is not None:
+            self._starts[task].append(self._now)
+            self.started.append(task)
+        return True
+
+    def opens_at(self, task: str) -> int | None:
+        """None when the rate allows a start now, else the moment it will."""
+        rate = self._ask.lanes[task].rate
+        if rate is None or len(self._starts[task]) < rate.starts:
+            return None
+        return self._starts[task][-rate.starts] + span(rate.per)
+
+
+def _running(tasks: list[str]) -> Steps[Counter[str]]:
+    if not tasks:
+        return Counter()
+    found = yield Statement(SQL["running"], {"tasks": pack(tasks)})
+    return Counter(dict(found))
+
+
+def _starts(world: World, lane: Lane) -> Steps[list[int]]:
+    """The latest starts within the window of the rate, oldest first, as many as the rate allows."""
+    if lane.rate is None:
+        return []
+    window = {"task": lane.task, "since": world.now - span(lane.rate.per), "starts": lane.rate.starts}
+    yield Statement(SQL["forget_starts"], window)
+    found = yield Statement(SQL["starts"], window)
+    return [at for (at,) in reversed(found)]

@@ -1,0 +1,23 @@
+"""prune: delete what finished long ago."""
+
+from __future__ import annotations
+
+from duly.stores.drive import Statement, Steps
+from duly.stores.sqlite.operations.batch import pack
+from duly.stores.sqlite.operations.intake import absorb
+from duly.stores.sqlite.operations.texts import statements
+from duly.stores.sqlite.operations.world import World
+
+SQL = statements("prune")
+
+
+def prune(world: World, limit: int) -> Steps[int]:
+    """Results whose time is over, then the oldest jobs with their history, then closed windows."""
+    yield from absorb(world)
+    yield Statement(SQL["drop_results"], {"now": world.now})
+    old = yield Statement(SQL["old"], {"now": world.now, "limit": limit})
+    if old:
+        yield Statement(SQL["drop_history"], {"jobs": pack([entered for _, entered in old])})
+        yield Statement(SQL["drop_jobs"], {"generations": pack([generation for generation, _ in old])})
+    yield Statement(SQL["drop_windows"], {"now": world.now})
+    return len(old)

@@ -1,0 +1,205 @@
+"""put: create, keep, queue or supersede by key, and say which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from duly import clash
+from duly.job import Decision, Request, State, Wish
+from duly.stores.contract import Placed
+from duly.stores.drive import Statement, Steps
+from duly.stores.sqlite.operations.arrivals import Arrival, are_alike, columns
+from duly.stores.sqlite.operations.batch import is_cut_short, pack
+from duly.stores.sqlite.operations.moment import instant, span, stamp
+from duly.stores.sqlite.operations.rows import Peer
+from duly.stores.sqlite.operations.texts import statements
+from duly.stores.sqlite.operations.world import World
+
+SQL = statements("put")
+
+
+def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
+    """Requests made now."""
+    return (yield from put_arrivals(world, [Arrival(request, world.now) for request in requests]))
+
+
+def put_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed]]:
+    """Runs of requests that meet nobody are stored together; the others are placed in their turn."""
+    taken = yield from _taken(arrivals)
+    placed: list[Placed] = []
+    fresh: list[Arrival] = []
+    for arrival in arrivals:
+        serial = arrival.request.lane_of_serial
+        if serial is None or (serial not in taken and arrival.request.guard is None):
+            fresh.append(arrival)
+        else:
+            placed += yield from _store(world, fresh)
+            fresh = []
+            placed.append((yield from put_one(world, arrival)))
+        if serial is not None:
+            taken.add(serial)
+    return placed + (yield from _store(world, fresh))
+
+
+def _taken(arrivals: Sequence[Arrival]) -> Steps[set[str]]:
+    """Serials for which something stands already."""
+    serials = {serial for arrival in arrivals if (serial := arrival.request.lane_of_serial) is not None}
+    if not serials:
+        return set()
+    found = yield Statement(SQL["taken"], {"serials": pack(list(serials))})
+    return {serial for (serial,) in found}
+
+
+# --- requests that meet nobody ------------------------------------------------------------------
+
+
+def _store(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:
+    if not fresh:
+        return []
+    text, job = _insertion(fresh)
+    if is_cut_short(job["batch"]):
+        return (yield from _store_singly(world, fresh))
+    last = (yield from world.draw(len(fresh))) - len(fresh)
+    yield Statement(text, job | {"last": last})
+    ((created,),) = yield Statement(SQL["created"])
+    if created < len(fresh):  # some were stored before: take the numbers back, so that none is drawn in vain
+        yield Statement(SQL["withdraw"], {"last": last})
+        yield Statement(SQL["give_back"], {"last": last})
+        return (yield from _store_singly(world, fresh))
+    return [
+        Placed(arrival.request.id, last + place, Decision.CREATED) for place, arrival in enumerate(fresh, 1)
+    ]
+
+
+def _insertion(fresh: Sequence[Arrival]) -> tuple[str, dict[str, Any]]:
+    if are_alike(fresh):
+        batch = pack([(arrival.request.id, arrival.request.arguments) for arrival in fresh])
+        return SQL["insert_alike"], columns(fresh[0]) | {"batch": batch}
+    return SQL["insert_each"], {"batch": pack([list(columns(arrival).values()) for arrival in fresh])}
+
+
+def _store_singly(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:
+    placed: list[Placed] = []
+    for arrival in fresh:
+        answer = yield from put_one(world, arrival)
+        placed.append(answer)
+    return placed
+
+
+# --- requests that may meet somebody ------------------------------------------------------------
+
+
+def put_one(world: World, arrival: Arrival) -> Steps[Placed]:
+    request = arrival.request
+    known = yield Statement(SQL["known"], {"id": request.id})
+    if known:  # the same request again: its first answer was lost on the way
+        return Placed(request.id, known[0][0], Decision.KEPT)
+    scene = yield from scene_of(world, request)
+    placement = clash.place(request, scene, instant(arrival.at))
+    yield from _clear_the_way(world, request, placement)
+    generation = yield from _write(world, arrival, placement)
+    if placement.is_suppressed:
+        yield from world.tally("suppressed")
+    if placement.opens_window:
+        yield from _open_window(arrival, placement)
+    return Placed(placement.id, generation, placement.decision)
+
+
+def scene_of(world: World, request: Request) -> Steps[clash.Scene]:
+    """Everything that stands for the serial of a request."""
+    serial = request.lane_of_serial
+    if serial is None:
+        return clash.Scene()
+    peers = yield from world.peers(serial)
+    window = yield from window_of(serial)
+    marker = yield Statement(SQL["has_marker"], {"serial": serial})
+    return clash.Scene(
+        waiting=[_stander(peer) for peer in peers if peer.state == State.WAITING],
+        running=[_stander(peer) for peer in peers if peer.state == State.RUNNING],
+        window=window,
+        has_marker=bool(marker),
+    )
+
+
+def window_of(serial: str | None) -> Steps[clash.Window | None]:
+    """The duplicate guard last opened for a serial."""
+    found = yield Statement(SQL["window"], {"serial": serial})
+    return clash.Window(instant(found[0][0]), found[0][1]) if found else None
+
+
+def _stander(peer: Peer) -> clash.Stander:
+    return clash.Stander(peer.id, peer.key, peer.generation)
+
+
+def _clear_the_way(world: World, request: Request, placement: clash.Placement) -> Steps[None]:
+    for job_id in placement.supersedes:
+        yield from _supersede(world, job_id, by=request.id)
+    for job_id in placement.overtakes:
+        row = yield from world.row(job_id)
+        assert row is not None, "the scene was read under the write lock"
+        yield from world.finish(row, "overtake", f"overtaken by {request.key}")
+    for job_id in placement.cancels:
+        row = yield from world.row(job_id)
+        assert row is not None, "the scene was read under the write lock"
+        row.wish = row.wish or Wish.CANCEL
+        yield from world.save(row)
+
+
+def _supersede(world: World, job_id: str, *, by: str) -> Steps[None]:
+    """A waiting job is cancelled at once; a running one is marked and learns it at its next write."""
+    row = yield from world.row(job_id)
+    assert row is not None, "the scene was read under the write lock"
+    if row.state is State.RUNNING:
+        row.superseded_by = by
+        yield from world.save(row)
+    else:
+        yield from world.finish(row, "supersede", f"superseded by {by}")
+        yield from world.tally("superseded")
+
+
+def _write(world: World, arrival: Arrival, placement: clash.Placement) -> Steps[int]:
+    if placement.creates:
+        return (yield from _create(world, arrival, placement))
+    if placement.merges_into:
+        return (yield from _merge(world, arrival, placement.merges_into, _due(arrival, placement)))
+    standing = yield Statement(SQL["known"], {"id": placement.id})
+    return standing[0][0] if standing else 0
+
+
+def _due(arrival: Arrival, placement: clash.Placement) -> int:
+    return arrival.due if placement.due is None else stamp(placement.due)
+
+
+def _create(world: World, arrival: Arrival, placement: clash.Placement) -> Steps[int]:
+    yield from world.unmark(arrival.request.lane_of_serial)
+    generation = yield from world.draw()
+    job = columns(arrival, due=_due(arrival, placement), is_parked=placement.is_parked)
+    yield Statement(SQL["insert_one"], job | {"last": generation - 1})
+    return generation
+
+
+def _merge(world: World, arrival: Arrival, into: str, due: int) -> Steps[int]:
+    """One job, latest arguments, earliest time, fresh budget."""
+    row = yield from world.row(into)
+    assert row is not None, "the scene was read under the write lock"
+    request = arrival.request
+    row.arguments = request.arguments
+    row.context = request.context
+    row.queue, row.rank = request.queue, -request.priority
+    row.ready_at = min(row.ready_at, due)
+    row.due = min(row.due, due)
+    row.expires_at = arrival.expires_at
+    row.attempt = row.crashes = row.deferrals = 0
+    row.first_failure = None
+    row.cycle += 1  # other arguments are another effect: the idempotency key must not repeat
+    yield from world.save(row)
+    return row.generation
+
+
+def _open_window(arrival: Arrival, placement: clash.Placement) -> Steps[None]:
+    request = arrival.request
+    if request.guard and request.lane_of_serial:
+        until = arrival.at + span(request.guard.window)
+        window = {"serial": request.lane_of_serial, "until": until, "id": placement.id}
+        yield Statement(SQL["open_window"], window)

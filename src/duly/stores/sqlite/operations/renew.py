@@ -1,0 +1,48 @@
+"""renew, begin, report: what a worker says about claims it still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from duly.job import Fence, Wish
+from duly.stores.contract import Order, Renewal, WorkerCard
+from duly.stores.drive import Statement, Steps
+from duly.stores.sqlite.operations.batch import pack
+from duly.stores.sqlite.operations.intake import absorb
+from duly.stores.sqlite.operations.moment import span
+from duly.stores.sqlite.operations.texts import statements
+from duly.stores.sqlite.operations.workers import card_columns
+from duly.stores.sqlite.operations.world import World
+
+SQL = statements("renew")
+
+
+def renew(world: World, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Steps[Renewal]:
+    """Extend the worker's lease; say which claims are lost, superseded or wished to stop."""
+    yield from absorb(world)
+    moment = world.moment
+    presence = {"lease_until": moment.boot + span(lease), "boot_id": moment.boot_id, "now": moment.now}
+    yield Statement(SQL["beat"], card_columns(card) | presence)
+    changed = yield Statement(SQL["changed"], {"claims": pack(fences)})
+    lost = frozenset(fences[place] for place, is_lost, _ in changed if is_lost)
+    orders = {fences[place]: _order(wish) for place, is_lost, wish in changed if not is_lost}
+    return Renewal(lost, orders)
+
+
+def _order(wish: str | None) -> Order:
+    return Order.CANCEL if wish in (Wish.CANCEL, Wish.DELETE) else Order.SUPERSEDED
+
+
+def begin(world: World, fences: Sequence[Fence], *, isolated: bool) -> Steps[frozenset[Fence]]:
+    """Mark bodies as started, durably, before they start. Those not answered must not start."""
+    yield from absorb(world)
+    started = yield Statement(SQL["begin"], {"claims": pack(fences), "isolated": isolated})
+    begun = {job_id for (job_id,) in started}
+    return frozenset(fence for fence in fences if fence.id in begun)
+
+
+def report(progress: Mapping[Fence, str]) -> Steps[None]:
+    """Progress of running jobs; silently dropped where the fence no longer holds."""
+    for fence, text in progress.items():
+        yield Statement(SQL["report"], fence._asdict() | {"progress": text})

@@ -1,0 +1,115 @@
+"""Which jobs a selection means, newest request first.
+
+By id, key or error text one index answers. By task, queue and state, the groups that exist are few
+and found by leaping through an index; each is read from its newest end, and the ends are merged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from duly.job import State
+from duly.stores.contract import Selection
+from duly.stores.drive import Statement, Steps
+from duly.stores.sqlite.operations.batch import pack
+from duly.stores.sqlite.operations.texts import statements
+
+SQL = statements("select")
+
+NEVER: Final = 2**63 - 1
+"""Above every generation."""
+EVERYTHING: Final = -1
+"""What SQLite takes as no limit."""
+
+
+class Group(NamedTuple):
+    """Jobs of one queue, task and state."""
+
+    queue: str
+    task: str
+    state: str
+
+
+def matching(selection: Selection, *, before: int | None = None, limit: int = EVERYTHING) -> Steps[list[int]]:
+    """The generations of the jobs selected."""
+    page = {"before": NEVER if before is None else before, "limit": limit}
+    named = _named(selection)
+    if named is not None:
+        found = yield Statement(SQL[named], _parameters(selection) | page)
+        return [generation for (generation,) in found]
+    if not (selection.tasks or selection.states or selection.queues):
+        found = yield Statement(SQL["newest"], page)
+        return [generation for (generation,) in found]
+    return (yield from _newest_of_groups(selection, page))
+
+
+def counted(selection: Selection) -> Steps[int]:
+    """How many jobs are selected."""
+    if _named(selection) is not None:
+        return len((yield from matching(selection)))
+    total = len((yield from _running(selection, {"before": NEVER})))
+    for group in (yield from _groups(selection)):
+        text = SQL["count_waiting_in" if group.state == State.WAITING else "count_ended_in"]
+        ((size,),) = yield Statement(text, group._asdict())
+        total += size
+    return total
+
+
+def _named(selection: Selection) -> str | None:
+    """The statement for a selection that names its jobs."""
+    if selection.ids:
+        return "by_id"
+    if selection.key is not None:
+        return "by_key"
+    # The empty text is part of every error, and of none: it selects all.
+    return "by_error" if selection.error else None
+
+
+def _parameters(selection: Selection) -> dict[str, Any]:
+    return {
+        "ids": pack(selection.ids),
+        "key": selection.key,
+        "error": selection.error.lower() if selection.error else None,
+        "tasks": pack(selection.tasks) if selection.tasks else None,
+        "states": pack(selection.states) if selection.states else None,
+        "queues": pack(selection.queues) if selection.queues else None,
+    }
+
+
+def _newest_of_groups(selection: Selection, page: dict[str, int]) -> Steps[list[int]]:
+    generations = yield from _running(selection, page)
+    for group in (yield from _groups(selection)):
+        text = SQL["waiting_in" if group.state == State.WAITING else "ended_in"]
+        generations += [generation for (generation,) in (yield Statement(text, group._asdict() | page))]
+    generations.sort(reverse=True)
+    return generations if page["limit"] == EVERYTHING else generations[: page["limit"]]
+
+
+def _running(selection: Selection, page: dict[str, int]) -> Steps[list[int]]:
+    """Few enough at any time to be looked at one by one."""
+    if not _has_state(selection, State.RUNNING):
+        return []
+    found = yield Statement(SQL["running"], page)
+    return [generation for generation, queue, task in found if _has_lane(selection, queue, task)]
+
+
+def _groups(selection: Selection) -> Steps[list[Group]]:
+    """The groups of waiting and finished jobs that the selection takes in."""
+    found: list[Any] = []
+    if _has_state(selection, State.WAITING):
+        found += yield Statement(SQL["waiting_groups"])
+    found += yield Statement(SQL["ended_groups"])
+    groups = [Group(*values) for values in found]
+    return [
+        group for group in groups if _has_state(selection, group.state) and _has_lane(selection, *group[:2])
+    ]
+
+
+def _has_state(selection: Selection, state: str) -> bool:
+    return not selection.states or state in selection.states
+
+
+def _has_lane(selection: Selection, queue: str, task: str) -> bool:
+    return (not selection.queues or queue in selection.queues) and (
+        not selection.tasks or task in selection.tasks
+    )

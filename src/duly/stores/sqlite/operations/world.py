@@ -1,0 +1,139 @@
+"""The moves that every operation shares, one job at a time.
+
+This is the careful path: a row is read whole, decided on in Python by the same pure functions as in
+every other store, and written back, all under the write lock. The operations have set-based
+statements of their own for the many jobs that need no such care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from duly.ids import new_nonce
+from duly.job import Overlap, State, Wish
+from duly.lifecycle import move
+from duly.stores.drive import Statement, Steps
+from duly.stores.sqlite.operations.batch import pack
+from duly.stores.sqlite.operations.moment import Moment
+from duly.stores.sqlite.operations.rows import Peer, Row
+from duly.stores.sqlite.operations.texts import statements
+
+SQL = statements("row")
+
+
+class World:
+    """The store at one moment."""
+
+    def __init__(self, moment: Moment) -> None:
+        self.moment = moment
+        self.now = moment.now
+
+    # reading
+
+    def row(self, job_id: str) -> Steps[Row | None]:
+        found = yield Statement(SQL["load"], {"id": job_id})
+        return Row(*found[0]) if found else None
+
+    def rows(self, generations: Iterable[int]) -> Steps[list[Row]]:
+        """In the order asked for; what vanished meanwhile is left out."""
+        wanted = list(generations)
+        found = yield Statement(SQL["load_many"], {"generations": pack(wanted)})
+        known = {values[0]: Row(*values) for values in found}
+        return [known[generation] for generation in wanted if generation in known]
+
+    def peers(self, serial: str | None) -> Steps[list[Peer]]:
+        """Live jobs of one serial, oldest request first."""
+        if serial is None:
+            return []
+        found = yield Statement(SQL["peers"], {"serial": serial})
+        return [Peer(*values) for values in found]
+
+    # writing
+
+    def draw(self, amount: int = 1) -> Steps[int]:
+        """Advance the store-wide rising counter; answers the last number drawn."""
+        found = yield Statement(SQL["draw"], {"amount": amount})
+        return int(found[0][0])
+
+    def tally(self, name: str, amount: int = 1) -> Steps[None]:
+        yield Statement(SQL["tally"], {"name": name, "amount": amount})
+
+    def save(self, row: Row) -> Steps[None]:
+        yield Statement(SQL["save"], row.parameters())
+
+    def remove(self, row: Row) -> Steps[None]:
+        yield Statement(SQL["remove"], {"generation": row.generation})
+        yield Statement(SQL["remove_history"], {"entered": row.entered})
+
+    def renumber(self, row: Row) -> Steps[None]:
+        """A new generation for an old job."""
+        following = yield from self.draw()
+        yield Statement(SQL["renumber"], {"generation": row.generation, "next": following})
+        row.generation = following
+
+    def note(self, row: Row, event: str, note: str = "", *, started_at: int | None = None) -> Steps[None]:
+        yield Statement(
+            SQL["note"],
+            {
+                "job": row.entered,
+                "at": self.now,
+                "event": event,
+                "epoch": row.epoch,
+                "generation": row.generation,
+                "attempt": row.attempt,
+                "worker": row.worker,
+                "started_at": started_at,
+                "note": note,
+            },
+        )
+
+    def finish(self, row: Row, event: str, reason: str) -> Steps[None]:
+        """A terminal move. Whoever waits parked behind this serial may now be promoted."""
+        row.state = move(row.state, event)
+        row.reason = reason
+        row.finished_at = self.now
+        row.forget_at = self.now + (row.keep_failed if row.state is State.FAILED else row.keep_done)
+        row.is_parked = False
+        yield from self.save(row)
+        if event in ("cancel", "stop"):
+            yield from self._mark(row)
+        yield from self.promote(row.serial)
+
+    def _mark(self, row: Row) -> Steps[None]:
+        """A perpetual that was stopped stays stopped, unless it is deleted or a newer request stands."""
+        if not row.perpetual or row.serial is None or row.wish is Wish.DELETE:
+            return
+        if not (yield from self.peers(row.serial)):
+            yield Statement(SQL["mark"], {"serial": row.serial, "at": self.now})
+
+    def unmark(self, serial: str | None) -> Steps[None]:
+        if serial is not None:
+            yield Statement(SQL["unmark"], {"serial": serial})
+
+    def wait_again(self, row: Row, event: str, ready_at: int) -> Steps[None]:
+        row.state = move(row.state, event)
+        row.ready_at = ready_at
+        row.worker = ""
+        row.nonce = new_nonce()  # whatever the old claim still writes is refused from here on
+        row.has_begun = row.began_isolated = False
+        row.progress = None
+        yield from self.save(row)
+        yield from self.promote(row.serial)
+
+    def promote(self, serial: str | None) -> Steps[None]:
+        """Something of this serial ended: the oldest parked request becomes ready if it may run now."""
+        peers = yield from self.peers(serial)
+        ready = first_to_promote(peers)
+        if ready is not None:
+            yield Statement(SQL["unpark"], {"generation": ready.generation})
+
+
+def first_to_promote(peers: list[Peer]) -> Peer | None:
+    """The parked job that may leave its place now, if any."""
+    waiting = [peer for peer in peers if peer.state == State.WAITING]
+    parked = [peer for peer in waiting if peer.is_parked]
+    if not parked or len(peers) - len(waiting) >= max(parked[0].per_key, 1):
+        return None
+    goes_one_by_one = parked[0].overlap == Overlap.QUEUE_ALL and parked[0].per_key == 1
+    is_second = goes_one_by_one and len(parked) < len(waiting)
+    return None if is_second else parked[0]

@@ -1,0 +1,94 @@
+-- claim: lend ready jobs. Never two valid leases on one job, never one that is not yet due.
+-- Lanes are enumerated by leaping through the ready index: a lane that is held, full or unknown to
+-- the worker costs one seek, however many jobs wait in it.
+
+-- name: present
+-- A worker that claims has a lease, even before its first beat; a lease in force is left alone.
+insert into duly_worker (id, name, host, pid, started_at, queues, tasks, slots, version, lease_until, boot_id, seen_at)
+values (:worker, :worker, '', 0, :now, '[]', '[]', 0, '', :lease_until, :boot_id, :now)
+on conflict (id) do update set lease_until = excluded.lease_until, boot_id = excluded.boot_id
+where duly_worker.boot_id <> excluded.boot_id or duly_worker.lease_until <= :boot
+
+-- name: switches
+select scope, name, until from duly_switch where until is null or until > :now
+
+-- name: lanes
+-- Every (queue, task, rank) with something unparked waiting in it, and the first ready_at there.
+with recursive lane (queue, task, rank, ready_at) as (
+    select * from (
+        select queue, task, rank, ready_at from duly_job indexed by duly_job_ready
+        where state = 'waiting' and is_parked = 0
+        order by queue, task, rank, ready_at limit 1)
+    union all
+    select job.queue, job.task, job.rank, job.ready_at
+    from lane cross join duly_job as job on job.generation = (
+        select generation from duly_job indexed by duly_job_ready
+        where state = 'waiting' and is_parked = 0 and (queue, task, rank) > (lane.queue, lane.task, lane.rank)
+        order by queue, task, rank, ready_at limit 1)
+)
+select queue, task, rank, ready_at from lane
+
+-- name: running
+select task, count(*) from duly_job indexed by duly_job_running
+where state = 'running' and task in (select value from json_each(:tasks))
+group by task
+
+-- name: ready
+select ready_at, generation, id, epoch + 1, task, queue, key, arguments, attempt, crashes, deferrals, cycle,
+    is_suspect, due, tick, first_failure, context, serial, per_key
+from duly_job indexed by duly_job_ready
+where state = 'waiting' and is_parked = 0 and queue = :queue and task = :task and rank = :rank
+    and ready_at <= :now
+order by ready_at, generation
+limit :limit
+
+-- name: on_loan
+select serial, count(*) from duly_job indexed by duly_job_serial
+where serial in (select value from json_each(:serials)) and state in ('waiting', 'running')
+    and state = 'running'
+group by serial
+
+-- name: lend
+-- One random number per claim; the generation sets its jobs apart.
+update duly_job
+set state = 'running', epoch = epoch + 1, nonce = printf('%016x', :seed + generation), worker = :worker,
+    has_begun = 0, began_isolated = 0, progress = null, wish = nullif(wish, 'hurry')
+where generation in (select value from json_each(:generations))
+
+-- name: park
+update duly_job set is_parked = 1 where generation in (select value from json_each(:generations))
+
+-- name: behind_runs
+-- Ready jobs of some lanes whose serial is on loan, and how often. They are found from the runs, so
+-- the backlog is not walked.
+select job.rank, job.ready_at, job.generation, job.serial, job.per_key, held.runs
+from (
+    select serial, count(*) as runs from duly_job indexed by duly_job_running
+    where state = 'running' and serial is not null group by serial) as held
+cross join duly_job as job indexed by duly_job_serial
+    on job.serial = held.serial and job.state in ('waiting', 'running')
+where job.state = 'waiting' and job.is_parked = 0 and job.ready_at <= :now
+    and job.per_key > 0 and job.per_key <= held.runs
+    and (job.queue, job.task) in (select value ->> 0, value ->> 1 from json_each(:lanes))
+
+-- name: openings
+-- For each (queue, task, rank): when the next job there becomes due, and whether one is ready now.
+select lane.key,
+    (select ready_at from duly_job indexed by duly_job_ready
+        where state = 'waiting' and is_parked = 0 and queue = lane.value ->> 0 and task = lane.value ->> 1
+            and rank = lane.value ->> 2 and ready_at > :now
+        order by ready_at limit 1),
+    exists (select 1 from duly_job indexed by duly_job_ready
+        where state = 'waiting' and is_parked = 0 and queue = lane.value ->> 0 and task = lane.value ->> 1
+            and rank = lane.value ->> 2 and ready_at <= :now)
+from json_each(:lanes) as lane
+order by lane.key
+
+-- name: starts
+select at from duly_start where task = :task and at > :since order by at desc, number desc limit :starts
+
+-- name: forget_starts
+delete from duly_start where task = :task and at <= :since
+
+-- name: start
+insert into duly_start (task, at) select value, :now from json_each(:tasks)

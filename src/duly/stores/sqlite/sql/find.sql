@@ -1,0 +1,24 @@
+-- find, census, explain: reading, never changing.
+
+-- name: history
+select job, at, event, epoch, generation, attempt, worker, started_at, note
+from duly_history
+where job in (select value from json_each(:jobs))
+order by number
+
+-- name: census
+select task, queue, 'waiting', count(*) from duly_job indexed by duly_job_waiting
+where state = 'waiting' group by queue, task
+union all
+select task, queue, 'running', count(*) from duly_job indexed by duly_job_running
+where state = 'running' group by queue, task
+union all
+select task, queue, state, count(*) from duly_job indexed by duly_job_ended
+where finished_at is not null group by queue, task, state
+
+-- name: tallies
+select name, amount from duly_tally
+
+-- name: switch
+select until, reason from duly_switch
+where scope = :scope and name = :name and (until is null or until > :now)

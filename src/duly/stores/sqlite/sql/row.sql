@@ -1,0 +1,66 @@
+-- row: one job, read whole, changed by a decision made outside the database, and written back.
+-- The caller holds the write lock from the first read to the last write.
+
+-- name: load
+select generation, id, entered, task, queue, rank, state, is_parked, ready_at, due, created_at, epoch, nonce,
+    worker, attempt, crashes, deferrals, cycle, is_suspect, has_begun, began_isolated, key, serial, per_key,
+    overlap, delivery, perpetual, keep_done, keep_failed, expires_at, tick, first_failure, superseded_by, wish,
+    finished_at, forget_at, result_until, reason, context, arguments, progress, result, error
+from duly_job
+where id = :id
+
+-- name: load_many
+select generation, id, entered, task, queue, rank, state, is_parked, ready_at, due, created_at, epoch, nonce,
+    worker, attempt, crashes, deferrals, cycle, is_suspect, has_begun, began_isolated, key, serial, per_key,
+    overlap, delivery, perpetual, keep_done, keep_failed, expires_at, tick, first_failure, superseded_by, wish,
+    finished_at, forget_at, result_until, reason, context, arguments, progress, result, error
+from duly_job
+where generation in (select value from json_each(:generations))
+
+-- name: save
+update duly_job
+set queue = :queue, rank = :rank, state = :state, is_parked = :is_parked, ready_at = :ready_at, due = :due,
+    epoch = :epoch, nonce = :nonce, worker = :worker, attempt = :attempt, crashes = :crashes,
+    deferrals = :deferrals, cycle = :cycle, is_suspect = :is_suspect, has_begun = :has_begun,
+    began_isolated = :began_isolated, expires_at = :expires_at, first_failure = :first_failure,
+    superseded_by = :superseded_by, wish = :wish, finished_at = :finished_at, forget_at = :forget_at,
+    result_until = :result_until, reason = :reason, context = :context, arguments = :arguments,
+    progress = :progress, result = :result, error = :error, error_folded = :error_folded
+where generation = :generation
+
+-- name: renumber
+update duly_job set generation = :next where generation = :generation
+
+-- name: note
+insert into duly_history (job, at, event, epoch, generation, attempt, worker, started_at, note)
+values (:job, :at, :event, :epoch, :generation, :attempt, :worker, :started_at, :note)
+
+-- name: remove
+delete from duly_job where generation = :generation
+
+-- name: remove_history
+delete from duly_history where job = :entered
+
+-- name: peers
+-- Oldest request first: rows of one serial lie in the index by their generation.
+select generation, id, key, state, is_parked, per_key, overlap, worker
+from duly_job indexed by duly_job_serial
+where serial = :serial and state in ('waiting', 'running')
+order by generation
+
+-- name: unpark
+update duly_job set is_parked = 0 where generation = :generation
+
+-- name: mark
+insert into duly_marker (serial, at) values (:serial, :at)
+on conflict (serial) do update set at = excluded.at
+
+-- name: unmark
+delete from duly_marker where serial = :serial
+
+-- name: draw
+update duly_counter set value = value + :amount where name = 'number' returning value
+
+-- name: tally
+insert into duly_tally (name, amount) values (:name, :amount)
+on conflict (name) do update set amount = amount + excluded.amount

@@ -1,0 +1,38 @@
+-- settle: per claim all or nothing: verdict, history line and follow-up requests, under the fence.
+-- Runs that are simply done end together; whatever needs a decision is settled one by one.
+
+-- name: mark
+select coalesce(max(number), 0) from duly_history
+
+-- name: record_done
+-- A line for every claim of [[id, epoch, nonce, started_at], ...] that holds and needs no decision:
+-- nobody wished anything of it, and nobody waits for it to end. These lines say what `finish_done` ends.
+insert into duly_history (job, at, event, epoch, generation, attempt, worker, started_at, note)
+select job.entered, :now, 'done', job.epoch, job.generation, job.attempt, job.worker, claim.value ->> 3, ''
+from json_each(:claims) as claim cross join duly_job as job on job.id = claim.value ->> 0
+where job.state = 'running' and job.epoch = claim.value ->> 1 and job.nonce = claim.value ->> 2
+    and job.superseded_by is null and job.wish is null
+    and (job.serial is null or :is_free and not exists (
+        select 1 from duly_job as other indexed by duly_job_serial
+        where other.serial = job.serial and other.state in ('waiting', 'running') and other.state = 'waiting'))
+
+-- name: finish_done
+update duly_job
+set state = 'done', reason = '', finished_at = :now, forget_at = :now + keep_done, error = null,
+    error_folded = null, result = null, result_until = null
+where generation in (select generation from duly_history where number > :mark)
+
+-- name: finished
+select changes()
+
+-- name: which_finished
+select job.id from duly_history as line cross join duly_job as job on job.generation = line.generation
+where line.number > :mark
+
+-- name: keep_results
+-- [[id, result, how long], ...], for those that were just finished.
+update duly_job
+set result = kept.value ->> 1, result_until = :now + (kept.value ->> 2)
+from json_each(:results) as kept
+where duly_job.id = kept.value ->> 0
+    and duly_job.generation in (select generation from duly_history where number > :mark)
