@@ -126,7 +126,7 @@ class Children:
 
     def _check_open(self) -> None:
         if self._failure is not None:
-            raise PoolClosed(f"The supervising thread died: {self._failure!r}.") from self._failure
+            raise _broken(self._failure)
         if self._is_closed:
             raise PoolClosed("This pool of children was closed. Open a new one.")
 
@@ -150,13 +150,19 @@ class Children:
         for trip in trips.values():
             try:
                 if trip.begin():
-                    trip.future.set_exception(PoolClosed(f"The supervising thread died: {failure!r}."))
+                    trip.future.set_exception(_broken(failure))
             except BaseException as another:  # from a callback: the other callers must still hear of it
                 LOG.critical("A callback failed too.", exc_info=another)
 
     def _settled(self, trip: Trip) -> None:
         with self._lock:
             self._trips.pop(trip.future, None)
+
+
+def _broken(failure: BaseException) -> PoolClosed:
+    error = PoolClosed(f"The supervising thread died: {failure!r}.")
+    error.__cause__ = failure
+    return error
 
 
 def _refuse_inside_an_unguarded_script() -> None:

@@ -24,7 +24,7 @@ from duly.executors.frames import BrokenFrame, Kind, numbered, pack_errand, unpa
 from duly.executors.process import Process
 
 LEAVING: Final = timedelta(seconds=5)  # a dismissed child has exit hooks to run
-DYING: Final = timedelta(seconds=0.5)  # between the end of the wire and the end of the process
+DYING: Final = timedelta(seconds=1)  # between the end of the wire and the end of the process
 LOOKING: Final = timedelta(seconds=0.02)  # how often to look for an exit that no descriptor tells
 TRIES: Final = 2  # a warm child may have died unnoticed; a second death before the body is the errand's doing
 
