@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, cast
@@ -39,7 +38,8 @@ from duly.ids import spread
 from duly.job import Delivery, Request
 from duly.kinds.outcome import Effects, Ending, Raised
 from duly.lifecycle import Crash, Fail, Release, Verdict
-from duly.run import Run, Signal, as_current, decide, describe, limit_exceeded, raised, returned, undecodable
+from duly.run import Run, Signal, as_current, decide, limit_exceeded, raised, returned, undecodable
+from duly.worker.endings import Concluded, judge
 from duly.worker.errand import ENTRY, can_travel, order_for, unpack_report, unpack_signal
 from duly.worker.hand import Holding, handed_back
 
@@ -47,15 +47,6 @@ log = logging.getLogger("duly.worker")
 
 STOP_GRACE = timedelta(seconds=1)
 """What a child process gets to end its body before it is killed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Concluded:
-    """A run's end. Whether it still counts is for the store to say, by its fence."""
-
-    holding: Holding
-    verdict: Verdict
-    then: tuple[Request, ...] = ()
 
 
 class Bench:
@@ -349,13 +340,7 @@ class Bench:
         self._judge(holding, run, lambda: raised(options, holding.claim, error, now=now, spread=spread()))
 
     def _judge(self, holding: Holding, run: Run, ending: Callable[[], Ending]) -> None:
-        """A policy that cannot be applied (`raise RetryAfter("soon")`) fails the job, not the worker."""
-        task = holding.task
-        try:
-            verdict = decide(task.options, task.cycle, holding.claim, ending(), run.effects)
-        except Exception as error:
-            verdict = Fail(describe(error), "its end could not be judged")
-        self._conclude(holding, verdict, tuple(run.effects.requests))
+        self._conclude(holding, judge(holding, run.effects, ending), tuple(run.effects.requests))
 
     def _conclude(self, holding: Holding, verdict: Verdict, then: tuple[Request, ...] = ()) -> None:
         self._concluded.append(Concluded(holding, verdict, then))

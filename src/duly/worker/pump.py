@@ -16,21 +16,21 @@ from datetime import timedelta
 from duly.app import App
 from duly.converse import converse
 from duly.errors import StoreError, StoreUnavailable
-from duly.events import Event
 from duly.ids import spread
-from duly.job import Claim, Fence
+from duly.job import Fence
 from duly.kinds import periodic
-from duly.lifecycle import EVENTS, Settled
+from duly.lifecycle import Settled
 from duly.run import Progress, Signal, Throttle
-from duly.schedules import OVERLAY, TERMS, merge, register
-from duly.stores.contract import Ask, Claimed, Page, Scope, Selection, Settlement, Switch
-from duly.ticker import LastRun, take_turn
+from duly.schedules import register
+from duly.stores.contract import Ask, Claimed, Scope, Settlement, Switch
 from duly.worker.beat import Heartbeat
-from duly.worker.bench import Bench, Concluded, runs_in_child
-from duly.worker.failures import failure_of, hook_call, hooks_for
+from duly.worker.bench import Bench, runs_in_child
+from duly.worker.endings import Concluded, settlement_of, tell_end
+from duly.worker.failures import hook_call
 from duly.worker.hand import Hand, Holding
 from duly.worker.lanes import Lanes
 from duly.worker.seeds import seeds
+from duly.worker.turns import take_turns
 
 log = logging.getLogger("duly.worker")
 
@@ -177,7 +177,9 @@ class Pump:
     # settle and claim
 
     def _exchange(self, room: int) -> None:
-        settlements = [self._settlement(item) for item in self._unsettled]
+        settlements = [
+            item if isinstance(item, Settlement) else settlement_of(item) for item in self._unsettled
+        ]
         claimed = Claimed([], None)
         if room:
             answers, claimed = self._store.run(self._store.turn(settlements, self._ask(room)))
@@ -198,12 +200,6 @@ class Pump:
             queues=self._lanes.queues,
             takes_over=since_outage > self._app.settings.lease.total_seconds() / 3,
         )
-
-    def _settlement(self, item: Concluded | Settlement) -> Settlement:
-        if isinstance(item, Settlement):
-            return item
-        then = (*item.then, *hooks_for(item.holding, item.verdict))
-        return Settlement(item.holding.claim.fence, item.verdict, item.holding.started_at, then)
 
     def _after_settle(self, settlements: list[Settlement], answers: list[Settled]) -> None:
         ended, self._unsettled = self._unsettled, []
@@ -230,7 +226,7 @@ class Pump:
         self._hand.take(holdings)
         self._bench.offer(holdings)
         if schedules:
-            self._unsettled.extend(self._tick(schedules))
+            self._unsettled.extend(take_turns(self._app, schedules))
         self.is_idle = not claimed.claims and not had_settled and self._bench.is_empty and not self._unsettled
         self._look_at = time.monotonic() + (0.0 if claimed.claims or had_settled else self._pause(claimed))
 
@@ -244,45 +240,10 @@ class Pump:
 
     def _tell_end(self, item: Concluded, answer: Settled) -> None:
         self.finished += 1
-        holding, verdict, claim = item.holding, item.verdict, item.holding.claim
-        if answer is Settled.SETTLED:
-            if (failure := failure_of(holding, verdict)) is not None:
-                log.error("job %s (%s) failed: %s", claim.id, claim.task, failure.error)
-            if (hook := hook_call(holding, verdict)) is not None:
-                self._bench.call_aside(hook)
-        else:
-            log.warning("job %s (%s): its late %s was refused", claim.id, claim.task, EVENTS[type(verdict)])
-        if self._app.events.is_heard:
-            kind = EVENTS[type(verdict)] if answer is Settled.SETTLED else str(answer)
-            seconds = time.monotonic() - holding.started
-            reason = getattr(verdict, "reason", "")
-            self._app.events.emit(
-                Event(kind, claim.task, claim.id, claim.key, claim.attempt + 1, claim.epoch, seconds, reason)
-            )
-
-    # schedules
-
-    def _tick(self, claims: list[Claim]) -> list[Settlement]:
-        """Schedules are settled by the pump itself: there is no body to run."""
-        terms = self._store.run(self._store.records(TERMS))
-        overlays = self._store.run(self._store.records(OVERLAY))
-        return [self._tick_one(claim, terms, overlays) for claim in claims]
-
-    def _tick_one(self, claim: Claim, terms: dict[str, str], overlays: dict[str, str]) -> Settlement:
-        name = claim.key or ""
-        if name not in terms:
-            return take_turn(claim, None, self._app.tasks, self._app.clock.now(), LastRun())
-        merged = merge(json.loads(terms[name]), json.loads(overlays.get(name, "{}")))
-        schedule = periodic.read_terms(name, merged)
-        last = self._last_run(schedule, claim) if schedule.counts_from_end else LastRun()
-        return take_turn(claim, schedule, self._app.tasks, self._app.clock.now(), last)
-
-    def _last_run(self, schedule: periodic.Schedule, claim: Claim) -> LastRun:
-        key = periodic.tick_key(schedule.name, periodic.unpack_last_tick(claim.arguments))
-        found = self._store.run(self._store.find(Selection(tasks=(schedule.task,), key=key), Page(1)))
-        if not found:
-            return LastRun()
-        return LastRun(is_live=found[0].finished_at is None, ended_at=found[0].finished_at)
+        tell_end(self._app.events, item, answer, time.monotonic() - item.holding.started)
+        hook = hook_call(item.holding, item.verdict) if answer is Settled.SETTLED else None
+        if hook is not None:
+            self._bench.call_aside(hook)
 
     # beginning and signals
 
