@@ -20,7 +20,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
-from duly import codec, context
+from duly import codec, context, failpoints
 from duly.clock import Clock
 from duly.errors import DulyError, LeaseLost
 from duly.executors.children import (
@@ -212,7 +212,9 @@ class Bench:
             return
         try:
             with as_current(run), context.restored(holding.claim.context):
+                failpoints.reached("before_body", holding.claim.task)
                 value = await self._await_body(holding, holding.task.invoke(run, args, kwargs))
+                failpoints.reached("after_body", holding.claim.task)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -253,7 +255,10 @@ class Bench:
         except DulyError as error:
             raise BadArguments from error
         with as_current(run), context.restored(holding.claim.context):
-            return holding.task.invoke(run, args, kwargs)
+            failpoints.reached("before_body", holding.claim.task)
+            value = holding.task.invoke(run, args, kwargs)
+            failpoints.reached("after_body", holding.claim.task)
+            return value
 
     def _thread_ended(self, holding: Holding, run: Run, value: Any, failure: BaseException | None) -> None:
         if isinstance(failure, Stopped):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from duly import codec, context
+from duly import codec, context, failpoints
 from duly.app import AnyTask, App
 from duly.clock import SystemClock
 from duly.errors import DulyError, LeaseLost, UnknownTask
@@ -79,9 +79,11 @@ def _conduct(task: AnyTask, claim: Claim, run: Run) -> Verdict:
         return undecodable(error)
     try:
         with as_current(run), context.restored(claim.context):
+            failpoints.reached("before_body", claim.task)
             value = task.invoke(run, args, kwargs)
             if task.is_async:
                 value = run_async(value)
+            failpoints.reached("after_body", claim.task)
         ending = returned(task.options, value)
     except LeaseLost:
         raise

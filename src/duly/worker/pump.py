@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from duly import failpoints
 from duly.app import App
 from duly.converse import converse
 from duly.errors import StoreError, StoreUnavailable
@@ -181,13 +182,22 @@ class Pump:
             item if isinstance(item, Settlement) else settlement_of(item) for item in self._unsettled
         ]
         claimed = Claimed([], None)
+        self._reach("before_settle")
         if room:
             answers, claimed = self._store.run(self._store.turn(settlements, self._ask(room)))
         else:
             answers = self._store.run(self._store.settle(self._worker, settlements)) if settlements else []
+        self._reach("after_settle")
         self._after_settle(settlements, answers)
         if room:
             self._after_claim(claimed, had_settled=bool(settlements))
+
+    def _reach(self, point: str) -> None:
+        """The ends in hand pass a named point together: they are one batch."""
+        if failpoints.armed is not None:
+            for item in self._unsettled:
+                if isinstance(item, Concluded):
+                    failpoints.reached(point, item.holding.claim.task)
 
     def _ask(self, room: int) -> Ask:
         since_outage = time.monotonic() - self._beat.outage_ended
@@ -224,6 +234,9 @@ class Pump:
             if claim.queue != periodic.QUEUE
         ]
         self._hand.take(holdings)
+        if failpoints.armed is not None:
+            for holding in holdings:
+                failpoints.reached("after_claim", holding.claim.task)
         self._bench.offer(holdings)
         if schedules:
             self._unsettled.extend(take_turns(self._app, schedules))
