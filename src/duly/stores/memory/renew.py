@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from duly.job import Fence, State, Wish
-from duly.stores.contract import Order, Renewal, WorkerCard
+from duly.lifecycle import Release
+from duly.stores.contract import Order, Renewal, Settlement, WorkerCard
 from duly.stores.memory.claim import fence_holds
+from duly.stores.memory.settle import settle
 from duly.stores.memory.world import Presence, Row, World
 
 
@@ -51,10 +53,9 @@ def disown(world: World, worker: str, held: Sequence[Fence]) -> int:
     Said by a worker whose claim was committed while its answer got lost: it never started those, and its
     lease, which it goes on renewing, would keep everybody else from them.
     """
-    known = {fence.id for fence in held}
-    strays = [row for row in world.rows.values() if row.worker == worker and row.id not in known]
-    strays = [row for row in strays if row.state is State.RUNNING]
-    for row in strays:
-        world.note(row, "release", "its claim was never received")
-        world.wait_again(row, "release", world.now())
+    borrowed = [row for row in world.rows.values() if row.worker == worker and row.state is State.RUNNING]
+    fences = [Fence(row.id, row.epoch, row.nonce) for row in borrowed]
+    strays = [fence for fence in fences if fence not in held]
+    verdict = Release(note="its claim was never received")
+    settle(world, worker, [Settlement(fence, verdict) for fence in strays])
     return len(strays)
