@@ -8,6 +8,7 @@ from typing import Final
 
 from duly.stores.contract import Store
 from duly.stores.memory import MemoryStore
+from duly.stores.sqlite import SqliteStore
 from duly.testing import VirtualClock
 
 Maker = Callable[[Path, VirtualClock], Store]
@@ -17,6 +18,11 @@ def _memory(_folder: Path, clock: VirtualClock) -> Store:
     return MemoryStore(clock=clock)
 
 
+def _sqlite(folder: Path, clock: VirtualClock) -> Store:
+    return SqliteStore(f"sqlite:///{folder / 'duly.db'}", clock=clock)
+
+
 STORES: Final[dict[str, Maker]] = {
     "memory": _memory,
+    "sqlite": _sqlite,
 }

@@ -276,11 +276,12 @@ def test_the_race_of_two_perpetual_runs_ends_with_the_newer_timing_in_force(
     assert (next_cycle.id, next_cycle.ready_at) == (b.id, right_time)
 
 
+@pytest.mark.parametrize("per_key", [1, 0])
 def test_cancel_previous_asks_the_older_to_stop_and_starts_the_newer_only_when_it_ended(
-    store: Store,
+    store: Store, per_key: int
 ) -> None:
-    older = start(store, request(KEY, overlap=Overlap.CANCEL_PREVIOUS))
-    placed = put_one(store, request(KEY, overlap=Overlap.CANCEL_PREVIOUS))
+    older = start(store, request(KEY, overlap=Overlap.CANCEL_PREVIOUS, per_key=per_key))
+    placed = put_one(store, request(KEY, overlap=Overlap.CANCEL_PREVIOUS, per_key=per_key))
 
     told = beat(store, older)
     too_early = claim_all(store, "w2")

@@ -133,6 +133,16 @@ def test_a_lost_claim_may_not_begin(store: Store, clock: VirtualClock) -> None:
     assert begin(store, fresh)
 
 
+def test_a_lost_claim_may_not_begin_beside_the_one_in_force(store: Store, clock: VirtualClock) -> None:
+    frozen = start(store, request())
+    clock.advance(LEASE)
+    fresh = claim_one(store, "w2")
+
+    begun = store.run(store.begin([frozen.fence, fresh.fence], isolated=False))
+
+    assert begun == {fresh.fence}
+
+
 def test_a_cancelled_or_replaced_claim_may_not_begin(store: Store) -> None:
     put(store, request(), request(KEY))
     cancelled, replaced = claim_all(store)
