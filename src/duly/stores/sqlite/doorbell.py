@@ -28,6 +28,7 @@ LONGEST_FOLDER: Final = 76
 """A socket's path has room for 103 bytes on some systems; its name takes up to 26 of them."""
 GAP: Final = 0.001
 """Seconds between two rings of one process: what comes in between shares the second."""
+SUFFIX: Final = ".sock"
 IDLE: Final = 10.0
 POLL: Final = 0.005
 
@@ -50,7 +51,6 @@ class Ringer:
         self._last = -math.inf
         self._owed = threading.Event()
         self._thread: threading.Thread | None = None
-        self._socket: socket.socket | None = None
 
     def ring(self) -> None:
         """Ring now, or a moment later together with others."""
@@ -63,12 +63,6 @@ class Ringer:
                 return
             self._last = now
         self._send()
-
-    def close(self) -> None:
-        with self._mutex:
-            if self._socket is not None:
-                self._socket.close()
-                self._socket = None
 
     def _owe(self) -> None:
         """A dropped ring could be the one a worker needs, so the last of a burst is sent late instead."""
@@ -96,10 +90,10 @@ class Ringer:
             return False
 
     def _send(self) -> None:
-        with suppress(OSError), self._mutex:
-            self._socket = self._socket or _datagram_socket()
+        with suppress(OSError), _datagram_socket() as sender:
             for name in os.listdir(self._folder):
-                _nudge(self._socket, os.path.join(self._folder, name))
+                if name.endswith(SUFFIX):
+                    _nudge(sender, os.path.join(self._folder, name))
 
 
 def _nudge(sender: socket.socket, path: str) -> None:
@@ -124,7 +118,7 @@ class SocketBell:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._pid = os.getpid()
-        self._path = os.path.join(folder, f"{self._pid}-{new_nonce()[:12]}.sock")
+        self._path = os.path.join(folder, f"{self._pid}-{new_nonce()[:12]}{SUFFIX}")
         self._in_use = threading.Lock()
         self._is_closed = False
         self._near, self._far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)

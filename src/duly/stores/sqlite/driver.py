@@ -65,6 +65,12 @@ class Driver:
         """The file, absolute and free of links."""
         return self._address.path
 
+    @property
+    def queued(self) -> int:
+        """How many operations of this process wait for their turn to write."""
+        desk = self._desk
+        return 0 if desk is None else desk.writer.queued
+
     # Opening and closing.
 
     def open(self) -> None:
@@ -77,7 +83,6 @@ class Driver:
             desk, self._desk = self._desk, None
         if desk is not None and desk.pid == os.getpid():
             desk.close()
-        self._ringer.close()
 
     def _ready(self) -> Desk:
         desk = self._desk

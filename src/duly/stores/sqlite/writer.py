@@ -136,6 +136,11 @@ class Writer:
             self._lock.release()
         return True
 
+    @property
+    def queued(self) -> int:
+        """Operations that wait for a batch."""
+        return len(self._queue)
+
     # The queue, as a batch sees it.
 
     def take(self, *, joins: bool) -> Ticket | None:

@@ -1,0 +1,359 @@
+"""Many callers, one transaction: few commits for all, and nobody pays for another's error."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.unit.sqlite.conftest import OpenDriver, until
+from tests.unit.sqlite.notes import add, add_then_raise, ask, ruin, seen_from_outside, texts
+
+from duly.errors import SchemaMismatch, StoreError, StoreUnavailable
+from duly.stores.drive import Operation
+from duly.stores.sqlite import batch
+from duly.stores.sqlite.driver import Driver
+from duly.stores.sqlite.filelock import FileLock
+
+SHORT = timedelta(milliseconds=50)
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(80) as pool:
+        yield pool
+
+
+@pytest.fixture
+def file_lock(driver: Driver, path: str) -> Iterator[FileLock]:
+    """The lock as another process would hold it."""
+    lock = FileLock(path + "-duly.lock")
+    yield lock
+    lock.close()
+
+
+class Crowd:
+    """Operations made to wait behind a leader that stands still, in a known order."""
+
+    def __init__(self, driver: Driver, threads: ThreadPoolExecutor) -> None:
+        self._driver = driver
+        self._threads = threads
+        self._go = threading.Event()
+        leads = threading.Event()
+
+        def stand_still() -> None:
+            leads.set()
+            self._go.wait()
+
+        self.leader = threads.submit(driver.run, add("leader", before=stand_still))
+        leads.wait()
+
+    def join(self, operation: Operation[Any]) -> Future[Any]:
+        ahead = self._driver.queued
+        joined = self._threads.submit(self._driver.run, operation)
+        until(lambda: self._driver.queued == ahead + 1)
+        return joined
+
+    def let_go(self) -> None:
+        self._go.set()
+        self.leader.result()
+
+
+@pytest.fixture
+def crowd(driver: Driver, threads: ThreadPoolExecutor) -> Iterator[Crowd]:
+    made = Crowd(driver, threads)
+    yield made
+    made.let_go()
+
+
+def test_a_write_is_committed_when_it_returns(driver: Driver, path: str) -> None:
+    assert driver.run(add("one")) == 1
+
+    assert seen_from_outside(path) == ["one"]
+
+
+def test_a_lone_write_stays_in_the_callers_thread(driver: Driver) -> None:
+    used: list[int] = []
+
+    driver.run(add("one", before=lambda: used.append(threading.get_ident())))
+
+    assert used == [threading.get_ident()]
+
+
+def test_what_waits_together_commits_together(crowd: Crowd, path: str) -> None:
+    committed: list[list[str]] = []
+    waiting = [
+        crowd.join(add(f"note {n}", before=lambda: committed.append(seen_from_outside(path))))
+        for n in range(5)
+    ]
+
+    crowd.let_go()
+
+    assert [joined.result() for joined in waiting] == [2, 3, 4, 5, 6]
+    assert committed == [[]] * 5  # none was visible before all were
+
+
+def test_one_that_fails_is_undone_alone(crowd: Crowd, driver: Driver) -> None:
+    before, bad, after = (
+        crowd.join(add("before")),
+        crowd.join(add_then_raise("bad")),
+        crowd.join(add("after")),
+    )
+
+    crowd.let_go()
+
+    assert (before.result(), after.result()) == (2, 3)
+    with pytest.raises(ValueError, match="no bad"):
+        bad.result()
+    assert driver.run(texts()) == ["leader", "before", "after"]
+
+
+def test_a_leader_that_fails_does_not_take_the_others_along(
+    driver: Driver, threads: ThreadPoolExecutor
+) -> None:
+    leads, go = threading.Event(), threading.Event()
+
+    def fail_later() -> None:
+        leads.set()
+        go.wait()
+        raise ValueError("the leader's own")
+
+    leader = threads.submit(driver.run, add("leader", before=fail_later))
+    leads.wait()
+    other = threads.submit(driver.run, add("other"))
+    until(lambda: driver.queued == 1)
+    go.set()
+
+    assert other.result() == 1
+    with pytest.raises(ValueError, match="the leader's own"):
+        leader.result()
+    assert driver.run(texts()) == ["other"]
+
+
+def test_when_the_whole_transaction_is_lost_the_innocent_try_again(crowd: Crowd, driver: Driver) -> None:
+    before, culprit, after = crowd.join(add("before")), crowd.join(ruin()), crowd.join(add("after"))
+
+    crowd.let_go()
+
+    before.result()
+    after.result()
+    with pytest.raises(StoreError, match="UNIQUE"):
+        culprit.result()
+    kept = driver.run(texts())
+    assert sorted(kept) == ["after", "before", "leader"]
+
+
+def test_a_batch_has_an_end_and_the_rest_gets_the_next_one(
+    crowd: Crowd, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "LIMIT", 3)  # the leader and two more
+    committed: list[int] = []
+    waiting = [
+        crowd.join(add(f"{n}", before=lambda: committed.append(len(seen_from_outside(path)))))
+        for n in range(5)
+    ]
+
+    crowd.let_go()
+    for joined in waiting:
+        joined.result()
+
+    assert committed == [0, 0, 3, 3, 3]
+
+
+def test_many_threads_lose_nothing(driver: Driver, threads: ThreadPoolExecutor) -> None:
+    def write(thread: int) -> None:
+        for n in range(25):
+            driver.run(add(f"{thread}/{n}"))
+
+    list(threads.map(write, range(16)))
+
+    assert len(driver.run(texts())) == 16 * 25
+    assert driver.run(ask("pragma integrity_check", writes=False)) == [("ok",)]
+
+
+def test_readers_see_the_last_commit_while_somebody_writes(crowd: Crowd, driver: Driver) -> None:
+    assert driver.run(texts()) == []
+
+    crowd.let_go()
+
+    assert driver.run(texts()) == ["leader"]
+
+
+def test_a_read_cannot_write(driver: Driver) -> None:
+    with pytest.raises(StoreUnavailable):
+        driver.run(ask("insert into duly_note values (1, 'one')", writes=False))
+
+
+def test_a_writer_gives_up_when_another_process_does_not(
+    open_driver: OpenDriver, file_lock: FileLock, path: str
+) -> None:
+    driver = open_driver(patience=SHORT)
+    file_lock.try_acquire()
+
+    with pytest.raises(StoreUnavailable, match="fuser"):
+        driver.run(add("late"))
+
+    file_lock.release()
+    assert driver.run(add("one")) == 1
+    assert seen_from_outside(path) == ["one"]  # what was given up did not happen after all
+
+
+def test_a_writer_waits_for_another_process(
+    driver: Driver, file_lock: FileLock, threads: ThreadPoolExecutor
+) -> None:
+    file_lock.try_acquire()
+    waiting = threads.submit(driver.run, add("one"))
+    until(lambda: driver.queued == 1)
+
+    file_lock.release()
+
+    assert waiting.result() == 1
+
+
+def test_a_writer_gives_up_when_an_application_holds_the_write_lock(
+    open_driver: OpenDriver, path: str
+) -> None:
+    driver = open_driver(patience=SHORT)
+    with closing(sqlite3.connect(path, isolation_level=None)) as application:
+        application.execute("begin immediate")
+
+        with pytest.raises(StoreUnavailable, match="using\\(connection="):
+            driver.run(add("late"))
+
+        application.execute("rollback")
+    assert driver.run(add("one")) == 1
+
+
+def test_a_writer_waits_for_an_applications_transaction(
+    driver: Driver, path: str, threads: ThreadPoolExecutor
+) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as application:
+        application.execute("begin immediate")
+        application.execute("insert into duly_note values (7, 'theirs')")
+        waiting = threads.submit(driver.run, add("ours"))
+        until(lambda: driver.queued == 1)
+
+        application.execute("commit")
+
+    assert waiting.result() == 8
+
+
+def test_with_a_rollback_journal_a_commit_waits_for_readers(
+    open_driver: OpenDriver, path: str, threads: ThreadPoolExecutor
+) -> None:
+    driver = open_driver("?journal=rollback")
+    began = threading.Event()
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("begin")
+        reader.execute("select * from duly_note").fetchall()
+        waiting = threads.submit(driver.run, add("one", before=began.set))
+        began.wait()
+
+        reader.execute("commit")
+
+    assert waiting.result() == 1
+
+
+def test_a_statement_for_a_table_that_is_gone_is_a_mismatch_of_schemas(driver: Driver) -> None:
+    with pytest.raises(SchemaMismatch, match="duly_lost"):
+        driver.run(ask("select * from duly_lost"))
+
+
+def test_closing_waits_for_the_batch_in_progress(
+    crowd: Crowd, driver: Driver, threads: ThreadPoolExecutor
+) -> None:
+    closing_it = threads.submit(driver.close)
+
+    crowd.let_go()
+    closing_it.result()
+
+    assert crowd.leader.result() == 1
+    assert driver.run(texts()) == ["leader"]  # a later use opens the file again
+
+
+async def test_tasks_write_without_holding_up_their_loop(driver: Driver, file_lock: FileLock) -> None:
+    file_lock.try_acquire()
+    waiting = asyncio.create_task(driver.arun(add("one")))
+
+    while driver.queued == 0:  # the loop goes round while the write cannot
+        await asyncio.sleep(0)
+    assert await driver.arun(texts()) == []
+    file_lock.release()
+
+    assert await waiting == 1
+
+
+async def test_a_hundred_tasks_share_commits(driver: Driver) -> None:
+    numbers = await asyncio.gather(*(driver.arun(add(f"note {n}")) for n in range(100)))
+
+    assert sorted(numbers) == list(range(1, 101))
+
+
+async def test_threads_and_tasks_write_side_by_side(driver: Driver, threads: ThreadPoolExecutor) -> None:
+    from_threads = [threads.submit(driver.run, add(f"thread {n}")) for n in range(30)]
+    await asyncio.gather(*(driver.arun(add(f"task {n}")) for n in range(30)))
+    await asyncio.gather(*(asyncio.wrap_future(one) for one in from_threads))
+
+    kept = await driver.arun(texts())
+    assert len(kept) == 60
+
+
+async def test_a_task_learns_of_its_own_error(driver: Driver) -> None:
+    with pytest.raises(ValueError, match="no bad"):
+        await driver.arun(add_then_raise("bad"))
+
+
+async def test_a_task_gives_up_when_another_process_does_not(
+    open_driver: OpenDriver, file_lock: FileLock
+) -> None:
+    driver = open_driver(patience=SHORT)
+    file_lock.try_acquire()
+
+    with pytest.raises(StoreUnavailable):
+        await driver.arun(add("late"))
+
+    file_lock.release()
+    assert await driver.arun(add("one")) == 1
+
+
+async def test_a_cancelled_write_that_had_not_begun_never_happens(
+    driver: Driver, file_lock: FileLock
+) -> None:
+    file_lock.try_acquire()
+    waiting = asyncio.create_task(driver.arun(add("cancelled")))
+    while driver.queued == 0:
+        await asyncio.sleep(0)
+
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    file_lock.release()
+
+    assert await driver.arun(add("one")) == 1
+    assert await driver.arun(texts()) == ["one"]
+
+
+def test_an_interrupt_in_the_leader_tells_the_others_and_leaves_the_writer_usable(
+    driver: Driver, threads: ThreadPoolExecutor
+) -> None:
+    leads, go = threading.Event(), threading.Event()
+
+    def hit_control_c() -> None:
+        leads.set()
+        go.wait()
+        raise KeyboardInterrupt
+
+    leader = threads.submit(driver.run, add("leader", before=hit_control_c))
+    leads.wait()
+    other = threads.submit(driver.run, add("other"))
+    until(lambda: driver.queued == 1)
+    go.set()
+
+    assert isinstance(leader.exception(), KeyboardInterrupt)
+    assert other.result() == 1
+    assert driver.run(texts()) == ["other"]
