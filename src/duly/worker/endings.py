@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from duly.events import Event, Events
 from duly.job import Request
 from duly.kinds.outcome import Effects, Ending
-from duly.lifecycle import EVENTS, Fail, Settled, Verdict
-from duly.run import decide, describe
+from duly.lifecycle import EVENTS, Fail, Settled, Verdict, error_of
+from duly.run import decide, describe, log_context
 from duly.stores.contract import Settlement
 from duly.worker.failures import failure_of, hooks_for
 from duly.worker.hand import Holding
@@ -52,10 +52,19 @@ def tell_end(events: Events, ended: Concluded, answer: Settled, seconds: float) 
     """Log what a person should know, and tell whoever listens."""
     claim, verdict = ended.holding.claim, ended.verdict
     if answer is not Settled.SETTLED:
-        log.warning("job %s (%s): its late %s was refused", claim.id, claim.task, EVENTS[type(verdict)])
+        late = EVENTS[type(verdict)]
+        log.warning(
+            "job %s (%s): its late %s was refused", claim.id, claim.task, late, extra=log_context(claim)
+        )
     elif (failure := failure_of(ended.holding, verdict)) is not None:
-        log.error("job %s (%s) failed: %s", claim.id, claim.task, failure.error)
+        log.error("job %s (%s) failed: %s", claim.id, claim.task, failure.error, extra=log_context(claim))
     if events.is_heard:
-        kind, reason = outcome_of(verdict, answer), getattr(verdict, "reason", "")
+        kind, detail = outcome_of(verdict, answer), detail_of(verdict)
         attempt = claim.attempt + 1
-        events.emit(Event(kind, claim.task, claim.id, claim.key, attempt, claim.epoch, seconds, reason))
+        events.emit(Event(kind, claim.task, claim.id, claim.key, attempt, claim.epoch, seconds, detail))
+
+
+def detail_of(verdict: Verdict) -> str:
+    """A word about what went wrong: the last line of the error says most."""
+    lines = (error_of(verdict) or "").strip().splitlines()
+    return lines[-1] if lines else getattr(verdict, "reason", "") or getattr(verdict, "note", "")

@@ -58,11 +58,12 @@ class Worker:
             raise DefinitionError(f"concurrency is {concurrency!r}; it takes a whole number of at least 1.")
         self.id = worker_id()
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
-        self._queues = None if queues is None else frozenset(queues)
+        self.queues = None if queues is None else frozenset(queues)
         self._burst = burst
         self._grace = app.settings.grace if grace is None else duration(grace, what="grace")
         self._max_jobs = max_jobs
         self._max_memory = max_memory
+        self._has_worn_out = False
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
         self._hard_stop = threading.Event()
@@ -119,6 +120,11 @@ class Worker:
         """False when nothing can be claimed."""
         return self._failure is None and self._pump is not None
 
+    @property
+    def wants_successor(self) -> bool:
+        """It ended by its own limits, not by anybody's word: a new process should take its place."""
+        return self._has_worn_out and not self._stopping.is_set()
+
     # the inside: everything below runs in the pump's thread
 
     def _run(self, loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
@@ -130,7 +136,7 @@ class Worker:
             loop.call_soon_threadsafe(ended.set)
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        lanes = Lanes(self.app, self._queues)
+        lanes = Lanes(self.app, self.queues)
         hand = Hand()
         bench = Bench(
             slots=self.concurrency,
@@ -180,7 +186,7 @@ class Worker:
             host=socket.gethostname(),
             pid=os.getpid(),
             started_at=self.app.clock.now(),
-            queues=tuple(sorted(self._queues or ())),
+            queues=tuple(sorted(self.queues or ())),
             tasks=lanes.tasks,
             slots=self.concurrency,
         )
@@ -190,7 +196,8 @@ class Worker:
         assert pump is not None
         if self._failure is not None or self._stopping.is_set() or (self._burst and pump.is_idle):
             return True
-        return self._is_worn_out(pump)
+        self._has_worn_out = self._is_worn_out(pump)
+        return self._has_worn_out
 
     def _is_worn_out(self, pump: Pump) -> bool:
         if self._max_jobs is not None and pump.finished >= self._max_jobs:
