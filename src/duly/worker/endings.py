@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from duly import context
 from duly.events import Event, Events
 from duly.job import Request
 from duly.kinds.outcome import Effects, Ending
@@ -49,7 +50,14 @@ def outcome_of(verdict: Verdict, answer: Settled) -> str:
 
 
 def tell_end(events: Events, ended: Concluded, answer: Settled, seconds: float) -> None:
-    """Log what a person should know, and tell whoever listens."""
+    """Log what a person should know, and tell whoever listens, in the context its request was made under."""
+    with context.restored(ended.holding.claim.context):
+        _log_end(ended, answer)
+        if events.is_heard:
+            events.emit(_event(ended, answer, seconds))
+
+
+def _log_end(ended: Concluded, answer: Settled) -> None:
     claim, verdict = ended.holding.claim, ended.verdict
     if answer is not Settled.SETTLED:
         late = EVENTS[type(verdict)]
@@ -58,10 +66,11 @@ def tell_end(events: Events, ended: Concluded, answer: Settled, seconds: float) 
         )
     elif (failure := failure_of(ended.holding, verdict)) is not None:
         log.error("job %s (%s) failed: %s", claim.id, claim.task, failure.error, extra=log_context(claim))
-    if events.is_heard:
-        kind, detail = outcome_of(verdict, answer), detail_of(verdict)
-        attempt = claim.attempt + 1
-        events.emit(Event(kind, claim.task, claim.id, claim.key, attempt, claim.epoch, seconds, detail))
+
+
+def _event(ended: Concluded, answer: Settled, seconds: float) -> Event:
+    claim, kind, detail = ended.holding.claim, outcome_of(ended.verdict, answer), detail_of(ended.verdict)
+    return Event(kind, claim.task, claim.id, claim.key, claim.attempt + 1, claim.epoch, seconds, detail)
 
 
 def detail_of(verdict: Verdict) -> str:
