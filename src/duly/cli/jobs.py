@@ -1,0 +1,87 @@
+"""`duly jobs`: list jobs, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from duly.cli.answer import answer, offer_json
+from duly.cli.commands import Command
+from duly.cli.documents import job_row
+from duly.cli.exits import Exit
+from duly.cli.filters import offer_filters, read_filters
+from duly.cli.parser import Arguments, Parser, at_least_one
+from duly.cli.tables import table
+from duly.cli.target import offer_store, opened
+from duly.cli.words import counted, last_line, relative, shown
+from duly.job import Job, State
+from duly.kinds import periodic
+
+
+def arguments(parser: Parser) -> None:
+    offer_store(parser, positional=True)
+    offer_filters(parser)
+    parser.option("-n", "--limit", type=at_least_one, default=20, help="at most so many (20)")
+    parser.option("--before", type=at_least_one, help="go on from this generation: see `next` in --json")
+    parser.option(
+        "--all", action="store_true", default=False, help="also the engine's own, such as schedules"
+    )
+    offer_json(parser)
+
+
+def run(args: Arguments) -> int:
+    with opened(args) as app:
+        filters = read_filters(args, app)
+        found = app.jobs.list(limit=args.limit, before=args.before, **filters)
+        total = app.jobs.count(**filters)
+        jobs = found
+        if not (args.all or "task" in filters or "queue" in filters):
+            jobs = [job for job in found if not is_internal(job)]
+            total -= app.jobs.count(queue=periodic.QUEUE, **filters)
+        now = app.clock.now()
+    following = found[-1].generation if len(found) == args.limit else None
+    document = {"jobs": [job_row(job) for job in jobs], "matching": total, "next": following}
+    answer(args, document, listing(jobs, now) + _more(following, total))
+    return Exit.OK
+
+
+def is_internal(job: Job) -> bool:
+    """A schedule's own job: the clockwork, not the work."""
+    return job.queue == periodic.QUEUE
+
+
+def listing(jobs: Sequence[Job], now: datetime) -> str:
+    """Jobs as a table."""
+    if not jobs:
+        return "no jobs"
+    rows = [
+        [
+            job.id,
+            shown(job.task),
+            shown(job.key or "-"),
+            str(job.state),
+            str(job.attempt),
+            when(job, now),
+            last_line(job.error) if job.state is not State.DONE else "",
+        ]
+        for job in jobs
+    ]
+    return table(["id", "task", "key", "state", "failures", "when", "error"], rows)
+
+
+def when(job: Job, now: datetime) -> str:
+    """The moment that matters in the state it is in."""
+    match job.state:
+        case State.WAITING:
+            return f"due {relative(job.ready_at, now)}"
+        case State.RUNNING:
+            return f"lease ends {relative(job.ready_at, now)}"
+        case _:
+            return relative(job.finished_at, now)
+
+
+def _more(following: int | None, total: int) -> str:
+    return "" if following is None else f"\n({counted(total, 'job')} in all; --limit shows more)"
+
+
+JOBS = Command(description="List jobs, newest first.", arguments=arguments, run=run)

@@ -1,0 +1,131 @@
+"""`duly retry` and `duly cancel`: an operator's order to jobs, by id or by what they have in common."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duly.cli.answer import answer, offer_json
+from duly.cli.commands import Command
+from duly.cli.exits import Exit, UsageError
+from duly.cli.filters import offer_filters, read_filters
+from duly.cli.parser import Arguments, Parser
+from duly.cli.target import offer_store, opened
+from duly.cli.words import counted, shown
+from duly.job import FINISHED, LIVE, State
+
+if TYPE_CHECKING:
+    from duly.app import App
+    from duly.jobs import Acted, Jobs
+
+BATCH = 500
+NO_SUCH_JOB = "no job has this id"
+
+
+class Order(NamedTuple):
+    """A verb, the states it is for, and how it is given."""
+
+    verb: str
+    past: str
+    states: tuple[State, ...]
+    """Without --state, a filter selects these."""
+    give: Callable[[Jobs, Sequence[str], str], Acted]
+
+
+def _give_retry(jobs: Jobs, ids: Sequence[str], by: str) -> Acted:
+    return jobs.retry(*ids, by=by)
+
+
+def _give_cancel(jobs: Jobs, ids: Sequence[str], by: str) -> Acted:
+    return jobs.cancel(*ids, by=by)
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("ids", nargs="*", metavar="ID", help="jobs by id")
+    offer_store(parser)
+    offer_filters(parser)
+    parser.option("-y", "--yes", action="store_true", default=False, help="do not ask before acting on many")
+    offer_json(parser)
+
+
+def run(order: Order, args: Arguments) -> int:
+    with opened(args) as app:
+        filters = read_filters(args, app)
+        if bool(args.ids) == bool(filters):
+            raise UsageError(
+                f"say which jobs to {order.verb}: their ids, or filters such as --task, not both"
+            )
+        if not args.ids and not _is_confirmed(order, app, filters, args):
+            return Exit.NO
+        changed, refused = _act(order, app, args.ids, filters)
+    answer(args, {"changed": changed, "refused": refused}, _text(order, changed, refused))
+    return Exit.OK if not refused else Exit.NO
+
+
+def _is_confirmed(order: Order, app: App, filters: dict[str, Any], args: Arguments) -> bool:
+    count = app.jobs.count(**{"state": order.states, **filters})
+    if args.yes or not count:
+        return True
+    question = f"{order.verb} {counted(count, 'job')}?"
+    if args.json or not sys.stdin.isatty():
+        raise UsageError(f"{question} Say --yes to go on without being asked")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _act(
+    order: Order, app: App, ids: Sequence[str], filters: dict[str, Any]
+) -> tuple[list[str], dict[str, str]]:
+    changed: list[str] = []
+    refused: dict[str, str] = {}
+    for batch in _batches(app, ids, {"state": order.states, **filters}):
+        acted = order.give(app.jobs, batch, _operator())
+        changed += acted.changed
+        silent = {job_id: NO_SUCH_JOB for job_id in batch if job_id not in acted.changed}
+        refused |= silent | acted.refused
+    return changed, refused
+
+
+def _batches(app: App, ids: Sequence[str], filters: dict[str, Any]) -> Iterator[list[str]]:
+    """By pages, from new to old: a job that was refused still matches and must not be met again."""
+    if ids:
+        unique = list(dict.fromkeys(ids))
+        yield from (unique[start : start + BATCH] for start in range(0, len(unique), BATCH))
+        return
+    before: int | None = None
+    while page := app.jobs.list(limit=BATCH, before=before, **filters):
+        yield [job.id for job in page]
+        before = page[-1].generation
+
+
+def _operator() -> str:
+    """Who gives the order, for the job's history."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def _text(order: Order, changed: Sequence[str], refused: dict[str, str]) -> str:
+    lines = [f"{order.past} {counted(len(changed), 'job')}"]
+    lines += [f"{job_id}: not {order.past}: {shown(reason)}" for job_id, reason in refused.items()]
+    return "\n".join(lines)
+
+
+_RETRY = Order("retry", "retried", (State.FAILED,), _give_retry)
+_CANCEL = Order("cancel", "cancelled", tuple(sorted(LIVE)), _give_cancel)
+
+RETRY = Command(
+    description="Run finished jobs once more: a new generation with fresh budgets.",
+    epilog=f"With filters, failed jobs unless --state says otherwise ({', '.join(sorted(FINISHED))}).",
+    arguments=arguments,
+    run=partial(run, _RETRY),
+)
+CANCEL = Command(
+    description="Cancel waiting jobs; ask running ones to stop.",
+    arguments=arguments,
+    run=partial(run, _CANCEL),
+)
