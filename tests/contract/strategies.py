@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
 from duly.job import Clash, Delivery, Guard, Keep, Overlap, Request, State
 from duly.lifecycle import Again, Crash, Defer, Done, Fail, Release, Skip, Stop, TryAgain, Verdict
-from duly.stores.contract import Amendment, Cancel, Delete, Lane, Postpone, Rate, Revive, Scope, Selection
+from duly.stores.contract import (
+    Amendment,
+    Ask,
+    Cancel,
+    Delete,
+    Lane,
+    Postpone,
+    Rate,
+    Revive,
+    Scope,
+    Selection,
+    Store,
+    Switch,
+)
+from duly.stores.drive import Operation, Steps
 
 LANES: Final = {
     "x": Lane("x"),
@@ -19,6 +34,7 @@ LANES: Final = {
 }
 TASKS: Final = tuple(LANES)
 QUEUES: Final = ("default", "io")
+LEASE: Final = timedelta(seconds=10)
 WORKERS: Final = ("w1", "w2", "w3")
 PER_KEY: Final = {"a": 1, "b": 2, "c": 0}
 TICKS: Final = {"nightly": 1, "hourly": 2}
@@ -31,10 +47,10 @@ def seconds(*choices: float) -> st.SearchStrategy[timedelta]:
     return st.sampled_from([timedelta(seconds=choice) for choice in choices])
 
 
-waits = seconds(0, 0, 1, 3, 15, 90)
+waits = seconds(0, 0, 0, 1, 3, 15, 90)
 _texts = st.sampled_from(["[[1],{}]", "[[2],{}]", "[[3],{}]"])
 _priorities = st.sampled_from([0, 0, 0, 5, -5])
-_expiries = st.none() | seconds(2, 20)
+_expiries = st.sampled_from([None, None, None, timedelta(seconds=2), timedelta(seconds=20)])
 
 
 @st.composite
@@ -109,10 +125,77 @@ selections = st.builds(
     error=st.sampled_from([None, None, None, "100%", "BOOM"]),
 )
 
-lanes = st.sets(st.sampled_from(TASKS), min_size=1).map(
-    lambda tasks: {task: LANES[task] for task in sorted(tasks)}
+workers = st.sampled_from(WORKERS)
+
+
+@st.composite
+def _asks(draw: st.DrawFn) -> Ask:
+    """A claim with less than everything: few lanes, one queue, no free slots, no right to take over."""
+    tasks = draw(st.sets(st.sampled_from(TASKS), min_size=1))
+    limit = draw(st.sampled_from([0, 1, 2, 10]))
+    return Ask(
+        worker=draw(workers),
+        lanes={task: LANES[task] for task in sorted(tasks)},
+        lease=LEASE,
+        limit=limit,
+        free=min(draw(st.integers(0, 3)), limit),
+        queues=draw(st.sampled_from([None, None, frozenset({"io"})])),
+        takes_over=draw(st.sampled_from([True, True, False])),
+    )
+
+
+asks = _asks()
+
+
+def at_a_time(verdict: Verdict, now: datetime) -> Verdict:
+    """A long wait for the next cycle is said as a time instead."""
+    if isinstance(verdict, Again) and verdict.after > timedelta(seconds=60):
+        return Again(at=now + verdict.after, error=verdict.error)
+    return verdict
+
+
+# --- what is asked of both stores in the same words ------------------------------------------------
+
+Chore = Callable[[Store, datetime], Operation[Any]]
+
+
+def _amend(selection: Selection, order: Amendment, limit: int) -> Chore:
+    return lambda store, _: store.amend(selection, order, by="anna", limit=limit)
+
+
+def _hold(name: tuple[Scope, str], until: timedelta | None) -> Chore:
+    return lambda store, now: store.hold(Switch(*name, None if until is None else now + until, "because"))
+
+
+def _prune(limit: int) -> Chore:
+    return lambda store, _: store.prune(limit)
+
+
+def _leave(worker: str) -> Chore:
+    return lambda store, _: store.leave(worker)
+
+
+def _free(name: tuple[Scope, str]) -> Chore:
+    """Answers whether it was held; of one that ended by itself a store may say either."""
+
+    def ask(store: Store, _: datetime) -> Operation[Any]:
+        def steps() -> Steps[None]:
+            yield from store.free(*name).steps()
+
+        return Operation("free", steps)
+
+    return ask
+
+
+_switch_names = st.sampled_from(
+    [(Scope.TASK, "x"), (Scope.TASK, "y"), (Scope.QUEUE, "io"), (Scope.QUEUE, "default")]
 )
 
-switch_names = st.sampled_from(
-    [(Scope.TASK, "x"), (Scope.TASK, "y"), (Scope.QUEUE, "io"), (Scope.QUEUE, "default")]
+chores: st.SearchStrategy[Chore] = st.one_of(
+    st.builds(_amend, selections, orders, st.sampled_from([1, 2])),
+    st.builds(_prune, st.sampled_from([1, 100])),
+    st.builds(_hold, _switch_names, st.none() | waits),
+    st.builds(_free, _switch_names),
+    st.builds(_free, _switch_names),
+    st.builds(_leave, workers),
 )

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
     MultipleResults,
     RuleBasedStateMachine,
     consumes,
+    initialize,
     invariant,
     multiple,
     rule,
@@ -30,22 +31,21 @@ from tests.contract import strategies as some
 from tests.contract.arrange import card
 from tests.contract.invariants import Watch
 from tests.contract.stores import STORES
+from tests.contract.strategies import LEASE
 
 from duly.job import Claim, Fence, Job, Request, State
-from duly.lifecycle import Again, Verdict
+from duly.lifecycle import Verdict
 from duly.stores.contract import (
     Amendment,
     Ask,
     Claimed,
     Grip,
-    Lane,
     Page,
     Renewal,
-    Scope,
     Selection,
     Settlement,
+    Standing,
     Store,
-    Switch,
 )
 from duly.stores.drive import Operation
 from duly.testing import VirtualClock
@@ -53,7 +53,6 @@ from duly.testing import VirtualClock
 T = TypeVar("T")
 
 EXAMPLES = int(os.environ.get("DULY_EXAMPLES", "60"))
-LEASE = timedelta(seconds=10)
 EVERYTHING = Page(limit=10_000, with_history=True)
 
 
@@ -88,6 +87,7 @@ class Lockstep(RuleBasedStateMachine):
         self.watch = Watch()
         self.requested: dict[str, Request] = {}
         self.jobs: dict[str, Job] = {}
+        self.ended: list[Loan] = []
 
     def teardown(self) -> None:
         self.subject.close()
@@ -106,6 +106,10 @@ class Lockstep(RuleBasedStateMachine):
         expected, answered = self.both(ask)
         assert answered == expected
         return answered
+
+    def with_fence(self, loan: Loan, ask: Callable[[Store, Fence], Operation[T]]) -> tuple[T, T]:
+        expected = self.reference.run(ask(self.reference, loan.reference))
+        return expected, self.subject.run(ask(self.subject, loan.subject))
 
     def named(self, wanted: Iterable[Request]) -> list[Request]:
         """Give each request an id of its own."""
@@ -135,114 +139,108 @@ class Lockstep(RuleBasedStateMachine):
 
     # requests
 
-    @rule(wanted=st.lists(some.requests, min_size=1, max_size=3))
+    @initialize(wanted=st.lists(some.requests, min_size=2, max_size=6))
+    def open_with(self, wanted: list[Request]) -> None:
+        self.put(wanted)
+
+    @rule(wanted=st.lists(some.requests, min_size=1, max_size=4))
     def put(self, wanted: list[Request]) -> None:
         made = self.named(wanted)
         self.same(lambda store: store.put(made))
 
-    @rule(data=st.data())
-    def put_again(self, data: st.DataObject) -> None:
-        if self.requested:
-            known = self.requested[data.draw(st.sampled_from(sorted(self.requested)))]
-            self.same(lambda store: store.put([known]))
+    @rule(wanted=st.lists(some.keyed(), min_size=1, max_size=3))
+    def put_keyed(self, wanted: list[Request]) -> None:
+        self.put(wanted)
 
     # workers
 
-    @rule(
-        target=loans,
-        worker=st.sampled_from(some.WORKERS),
-        lanes=st.just(some.LANES) | some.lanes,
-        limit=st.sampled_from([1, 2, 10, 10]),
-        free=st.integers(0, 3),
-        queues=st.sampled_from([None, None, frozenset({"io"})]),
-        takes_over=st.sampled_from([True, True, True, False]),
-    )
-    def claim(
-        self,
-        worker: str,
-        lanes: dict[str, Lane],
-        limit: int,
-        free: int,
-        queues: frozenset[str] | None,
-        takes_over: bool,
-    ) -> MultipleResults[Loan]:
-        ask = Ask(worker, lanes, LEASE, limit, min(free, limit), queues, takes_over)
+    @rule(target=loans, worker=some.workers)
+    def claim(self, worker: str) -> MultipleResults[Loan]:
+        return self.claim_some(Ask(worker, some.LANES, LEASE, 10, 10))
+
+    @rule(target=loans, worker=some.workers, span=some.seconds(1, 10, 31))
+    def claim_later(self, worker: str, span: timedelta) -> MultipleResults[Loan]:
+        self.clock.advance(span)
+        return self.claim(worker)
+
+    @rule(target=loans, ask=some.asks)
+    def claim_some(self, ask: Ask) -> MultipleResults[Loan]:
         return self.borrowed(*self.both(lambda store: store.claim(ask)))
 
     @rule(loan=loans, isolated=st.booleans())
     def begin(self, loan: Loan, isolated: bool) -> None:
-        expected = self.reference.run(self.reference.begin([loan.reference], isolated=isolated))
-        answered = self.subject.run(self.subject.begin([loan.subject], isolated=isolated))
+        expected, answered = self.with_fence(
+            loan, lambda store, fence: store.begin([fence], isolated=isolated)
+        )
         assert bool(answered) == bool(expected)
 
-    @rule(worker=st.sampled_from(some.WORKERS), held=st.lists(loans, max_size=4))
+    @rule(loan=loans, worker=some.workers)
+    def begin_and_die(self, loan: Loan, worker: str) -> None:
+        """The body starts in isolation, and its worker is never heard of again."""
+        self.begin(loan, isolated=True)
+        self.clock.advance(LEASE)
+        self.claim(worker)
+
+    @rule(worker=some.workers, held=st.lists(loans, max_size=4))
     def renew(self, worker: str, held: list[Loan]) -> None:
-        expected = self.reference.run(
-            self.reference.renew(card(worker), [loan.reference for loan in held], LEASE)
-        )
-        answered = self.subject.run(self.subject.renew(card(worker), [loan.subject for loan in held], LEASE))
+        reference = [loan.reference for loan in held]
+        subject = [loan.subject for loan in held]
+        expected = self.reference.run(self.reference.renew(card(worker), reference, LEASE))
+        answered = self.subject.run(self.subject.renew(card(worker), subject, LEASE))
         assert _outcome(answered) == _outcome(expected)
-
-    @rule(loan=loans, text=st.sampled_from(["10 %", "20 %"]))
-    def report(self, loan: Loan, text: str) -> None:
-        self.reference.run(self.reference.report({loan.reference: text}))
-        self.subject.run(self.subject.report({loan.subject: text}))
-
-    @rule(worker=st.sampled_from(some.WORKERS))
-    def leave(self, worker: str) -> None:
-        self.same(lambda store: store.leave(worker))
 
     # ends
 
-    def settlement(self, verdict: Verdict, then: Sequence[Request], loan: Loan, fence: Fence) -> Settlement:
-        if isinstance(verdict, Again) and verdict.after > timedelta(seconds=60):
-            verdict = Again(at=self.clock.now() + verdict.after, error=verdict.error)
-        is_new = isinstance(verdict, Again) and verdict.at is not None
-        arguments = "[[9],{}]" if is_new else None
-        return Settlement(fence, verdict, self.clock.now(), tuple(then), arguments)
-
-    def follow_ups(self, loan: Loan, wanted: Sequence[Request], own: Request | None) -> list[Request]:
+    def follow_ups(self, loan: Loan, wanted: Sequence[Request], own: Request | None) -> tuple[Request, ...]:
         made = list(wanted)
         if own is not None:
             first = self.requested[loan.id]
-            made.append(replace(own, task=first.task, key=first.key, serial=first.serial))
-            made[-1] = replace(made[-1], per_key=first.per_key)
-        return self.named(made)
+            own = replace(own, task=first.task, key=first.key, serial=first.serial)
+            made.append(replace(own, per_key=first.per_key))
+        return tuple(self.named(made))
+
+    @rule(loan=consumes(loans), verdict=some.verdicts)
+    def settle(self, loan: Loan, verdict: Verdict) -> None:
+        self.settle_with(loan, verdict, (), None)
 
     @rule(
-        loan=loans,
+        loan=consumes(loans),
         verdict=some.verdicts,
-        wanted=st.lists(some.requests, max_size=1),
-        own=st.none() | st.none() | some.keyed(),
+        wanted=st.lists(some.requests, max_size=2),
+        own=st.none() | some.keyed(),
     )
-    def settle(self, loan: Loan, verdict: Verdict, wanted: list[Request], own: Request | None) -> None:
+    def settle_with(
+        self, loan: Loan, verdict: Verdict, wanted: Sequence[Request], own: Request | None
+    ) -> None:
         then = self.follow_ups(loan, wanted, own)
-        one = self.settlement(verdict, then, loan, loan.reference)
-        other = self.settlement(verdict, then, loan, loan.subject)
-        expected = self.reference.run(self.reference.settle("w1", [one]))
-        assert self.subject.run(self.subject.settle("w1", [other])) == expected
+        ended = some.at_a_time(verdict, self.clock.now())
+        arguments = "[[9],{}]" if ended != verdict else None
+        expected, answered = self.with_fence(
+            loan,
+            lambda store, fence: store.settle(
+                "w1", [Settlement(fence, ended, self.clock.now(), then, arguments)]
+            ),
+        )
+        assert answered == expected
+        self.ended.append(loan)
 
-    @rule(
-        target=loans,
-        ended=st.lists(st.tuples(loans, some.verdicts), max_size=3),
-        worker=st.sampled_from(some.WORKERS),
-        limit=st.sampled_from([0, 1, 10]),
-    )
-    def turn(self, ended: list[tuple[Loan, Verdict]], worker: str, limit: int) -> MultipleResults[Loan]:
-        ask = Ask(worker, some.LANES, LEASE, limit, limit)
-        first = [self.settlement(verdict, (), loan, loan.reference) for loan, verdict in ended]
-        second = [self.settlement(verdict, (), loan, loan.subject) for loan, verdict in ended]
+    @rule(data=st.data(), verdict=some.verdicts, wanted=st.lists(some.requests, max_size=1))
+    def settle_late(self, data: st.DataObject, verdict: Verdict, wanted: list[Request]) -> None:
+        """A zombie, or a worker whose answer was lost."""
+        if self.ended:
+            self.settle_with(data.draw(st.sampled_from(self.ended)), verdict, wanted, None)
+
+    @rule(target=loans, ended=st.lists(st.tuples(loans, some.verdicts), max_size=3), ask=some.asks)
+    def turn(self, ended: list[tuple[Loan, Verdict]], ask: Ask) -> MultipleResults[Loan]:
+        first = [Settlement(loan.reference, verdict) for loan, verdict in ended]
+        second = [Settlement(loan.subject, verdict) for loan, verdict in ended]
         expected = self.reference.run(self.reference.turn(first, ask))
         answered = self.subject.run(self.subject.turn(second, ask))
         assert answered.answers == expected.answers
         self.jobs = {}  # what the settles freed was not to be seen before
         return self.borrowed(expected.claimed, answered.claimed)
 
-    # operators
-
-    @rule(selection=some.selections, order=some.orders, limit=st.sampled_from([1, 2, 1000]))
-    def amend(self, selection: Selection, order: Amendment, limit: int) -> None:
-        self.same(lambda store: store.amend(selection, order, by="anna", limit=limit))
+    # operators, time, and the rest of a store
 
     @rule(data=st.data(), order=some.orders)
     def amend_one(self, data: st.DataObject, order: Amendment) -> None:
@@ -250,48 +248,43 @@ class Lockstep(RuleBasedStateMachine):
             one = Selection(ids=(data.draw(st.sampled_from(sorted(self.jobs))),))
             self.same(lambda store: store.amend(one, order))
 
-    @rule(limit=st.sampled_from([1, 100]))
-    def prune(self, limit: int) -> None:
-        self.same(lambda store: store.prune(limit))
+    @rule(span=some.seconds(0.001, 1, 2.5, 5, 10, 31))
+    def advance(self, span: timedelta) -> None:
+        self.clock.advance(span)
 
-    @rule(name=some.switch_names, until=st.none() | some.waits)
-    def hold(self, name: tuple[Scope, str], until: timedelta | None) -> None:
-        switch = Switch(*name, None if until is None else self.clock.now() + until, "because")
-        self.same(lambda store: store.hold(switch))
+    @rule(chore=st.one_of(some.chores, st.builds(timedelta, seconds=st.sampled_from([-3600, -7, 7, 3600]))))
+    def look_after_it(self, chore: some.Chore | timedelta) -> None:
+        if isinstance(chore, timedelta):
+            self.clock.step_wall(chore)
+        else:
+            now = self.clock.now()
+            self.same(lambda store: chore(store, now))
 
-    @rule(name=some.switch_names)
-    def free(self, name: tuple[Scope, str]) -> None:
-        is_held = any((switch.scope, switch.name) == name for switch in self.same(lambda s: s.switches()))
-        expected, answered = self.both(lambda store: store.free(*name))
-        assert not is_held or (expected and answered)
+    @rule(loan=loans, text=st.sampled_from(["10 %", "20 %"]))
+    def report(self, loan: Loan, text: str) -> None:
+        self.with_fence(loan, lambda store, fence: store.report({fence: text}))
 
-    # locks
+    @rule(data=st.data())
+    def ask_again(self, data: st.DataObject) -> None:
+        """The same request once more, and why its job does not run."""
+        job_id = data.draw(st.sampled_from(sorted(self.requested)))
+        self.same(lambda store: store.put([self.requested[job_id]]))
+        expected, answered = self.both(lambda store: store.explain(job_id))
+        assert _conditions(answered) == _conditions(expected)
 
-    @rule(target=grips, name=st.sampled_from("pq"), owner=st.sampled_from(some.WORKERS))
+    @rule(target=grips, name=st.sampled_from("pq"), owner=some.workers)
     def grip(self, name: str, owner: str) -> MultipleResults[Grips]:
         expected, answered = self.both(lambda store: store.grip(name, owner, LEASE))
         assert (expected is None) == (answered is None)
         return multiple(Grips(expected, answered)) if expected and answered else multiple()
 
-    @rule(grip=grips)
-    def keep_grip(self, grip: Grips) -> None:
-        expected = self.reference.run(self.reference.keep_grip(grip.reference, LEASE))
-        assert self.subject.run(self.subject.keep_grip(grip.subject, LEASE)) == expected
+    @rule(grip=grips, keeps=st.booleans())
+    def keep_or_let_go(self, grip: Grips, keeps: bool) -> None:
+        def ask(store: Store, held: Grip) -> Operation[bool]:
+            return store.keep_grip(held, LEASE) if keeps else store.let_go(held)
 
-    @rule(grip=consumes(grips))
-    def let_go(self, grip: Grips) -> None:
-        expected = self.reference.run(self.reference.let_go(grip.reference))
-        assert self.subject.run(self.subject.let_go(grip.subject)) == expected
-
-    # time
-
-    @rule(span=some.seconds(0.001, 1, 2.5, 5, 10, 31))
-    def advance(self, span: timedelta) -> None:
-        self.clock.advance(span)
-
-    @rule(by=some.seconds(-3600, -7, 7, 3600))
-    def step_wall(self, by: timedelta) -> None:
-        self.clock.step_wall(by)
+        expected = self.reference.run(ask(self.reference, grip.reference))
+        assert self.subject.run(ask(self.subject, grip.subject)) == expected
 
     # what must hold
 
@@ -304,15 +297,6 @@ class Lockstep(RuleBasedStateMachine):
         self.same(lambda store: store.switches())
         assert _ids(self.subject) == _ids(self.reference)
         self.watch.look(self.jobs.values(), self.clock.now(), some.LIMITS)
-
-    @rule(data=st.data())
-    def explain(self, data: st.DataObject) -> None:
-        if self.jobs:
-            job_id = data.draw(st.sampled_from(sorted(self.jobs)))
-            expected, answered = self.both(lambda store: store.explain(job_id))
-            assert expected is not None
-            assert answered is not None
-            assert [line[:2] for line in answered.conditions] == [line[:2] for line in expected.conditions]
 
 
 def _shown(lent: Claim) -> Claim:
@@ -334,6 +318,10 @@ def _to_millisecond(at: datetime | None) -> datetime | None:
 def _outcome(renewal: Renewal) -> tuple[set[tuple[str, int]], dict[tuple[str, int], Any]]:
     lost = {fence[:2] for fence in renewal.lost}
     return lost, {fence[:2]: order for fence, order in renewal.orders.items()}
+
+
+def _conditions(standing: Standing | None) -> list[tuple[str, bool]] | None:
+    return None if standing is None else [(name, holds) for name, holds, _ in standing.conditions]
 
 
 def _ids(store: Store) -> set[str]:
