@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
@@ -102,7 +102,7 @@ class App:
                 self._store = None
 
     @contextmanager
-    def standing_in(self, store: Store, clock: Clock) -> Iterator[None]:
+    def standing_in(self, store: Store, clock: Clock) -> Generator[None, None, None]:
         """Another store and clock while the block lasts, for tests; afterwards all is as it was."""
         before = self._stand_in, self.clock, self.jobs, self.schedules
         self._stand_in, self.clock = store, clock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -15,7 +15,7 @@ _bound: ContextVar[Mapping[str, Plain] | None] = ContextVar("duly_bound", defaul
 
 
 @contextmanager
-def bind(**context: Plain) -> Iterator[None]:
+def bind(**context: Plain) -> Generator[None, None, None]:
     """Log lines and requests made inside carry these names and values.
 
     with duly.bind(lease_id=42, user_id=7):
@@ -44,7 +44,7 @@ def packed() -> str:
 
 
 @contextmanager
-def restored(text: str) -> Iterator[None]:
+def restored(text: str) -> Generator[None, None, None]:
     """Inside a run: what its request was made under."""
     if text == "{}":
         yield
@@ -57,7 +57,7 @@ def restored(text: str) -> Iterator[None]:
 
 
 @contextmanager
-def unbound() -> Iterator[None]:
+def unbound() -> Generator[None, None, None]:
     """Nothing is bound inside, as in a process of its own."""
     token = _bound.set(None)
     try:
