@@ -57,11 +57,10 @@ def take_turn(
     now: datetime,
     last: LastRun,
 ) -> Settlement:
-    """What a claimed schedule job settles with. The store's word that it is due outranks our clock."""
+    """What a claimed schedule job settles with; `now` is the clock of the store that found it due."""
     task = tasks.get(schedule.task) if schedule else None
     if schedule is None or task is None:
         return Settlement(claim.fence, Release(timedelta(minutes=1), "its task is not known here"))
-    now = max(now, claim.due)
     if schedule.counts_from_end:
         if last.is_live:
             return Settlement(claim.fence, Again(after=RECHECK))

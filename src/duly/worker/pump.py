@@ -227,7 +227,6 @@ class Pump:
             self.bell.wait(BUSY_PAUSE)
 
     def _after_claim(self, claimed: Claimed, *, had_settled: bool) -> None:
-        schedules = [claim for claim in claimed.claims if claim.queue == periodic.QUEUE]
         holdings = [
             Holding(claim, self._app.tasks[claim.task])
             for claim in claimed.claims
@@ -238,8 +237,8 @@ class Pump:
             for holding in holdings:
                 failpoints.reached("after_claim", holding.claim.task)
         self._bench.offer(holdings)
-        if schedules:
-            self._unsettled.extend(take_turns(self._app, schedules))
+        if len(holdings) < len(claimed.claims):
+            self._unsettled.extend(take_turns(self._app, claimed))
         self.is_idle = not claimed.claims and not had_settled and self._bench.is_empty and not self._unsettled
         self._look_at = time.monotonic() + (0.0 if claimed.claims or had_settled else self._pause(claimed))
 

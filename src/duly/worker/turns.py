@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from duly.app import App
 from duly.job import Claim
 from duly.kinds import periodic
 from duly.schedules import OVERLAY, TERMS, merge
-from duly.stores.contract import Page, Selection, Settlement
+from duly.stores.contract import Claimed, Page, Selection, Settlement
 from duly.ticker import LastRun, take_turn
 
 
-def take_turns(app: App, claims: Sequence[Claim]) -> list[Settlement]:
-    """One settlement per claimed schedule: there is no body to run."""
+def take_turns(app: App, claimed: Claimed) -> list[Settlement]:
+    """One settlement per claimed schedule, by the clock of the store that found them due."""
+    now = claimed.now or app.clock.now()
     terms = app.store.run(app.store.records(TERMS))
     overlays = app.store.run(app.store.records(OVERLAY))
-    return [_take_one(app, claim, terms, overlays) for claim in claims]
+    schedules = [claim for claim in claimed.claims if claim.queue == periodic.QUEUE]
+    known = {claim: _schedule(claim.key or "", terms, overlays) for claim in schedules}
+    return [
+        take_turn(claim, schedule, app.tasks, now, _last_run(app, schedule, claim))
+        for claim, schedule in known.items()
+    ]
 
 
-def _take_one(app: App, claim: Claim, terms: Mapping[str, str], overlays: Mapping[str, str]) -> Settlement:
-    name = claim.key or ""
+def _schedule(name: str, terms: Mapping[str, str], overlays: Mapping[str, str]) -> periodic.Schedule | None:
+    """As the code and the operator have it now; None for one that left the store."""
     if name not in terms:
-        return take_turn(claim, None, app.tasks, app.clock.now(), LastRun())
-    merged = merge(json.loads(terms[name]), json.loads(overlays.get(name, "{}")))
-    schedule = periodic.read_terms(name, merged)
-    last = _last_run(app, schedule, claim) if schedule.counts_from_end else LastRun()
-    return take_turn(claim, schedule, app.tasks, app.clock.now(), last)
+        return None
+    return periodic.read_terms(name, merge(json.loads(terms[name]), json.loads(overlays.get(name, "{}"))))
 
 
-def _last_run(app: App, schedule: periodic.Schedule, claim: Claim) -> LastRun:
+def _last_run(app: App, schedule: periodic.Schedule | None, claim: Claim) -> LastRun:
+    if schedule is None or not schedule.counts_from_end:
+        return LastRun()
     key = periodic.tick_key(schedule.name, periodic.unpack_last_tick(claim.arguments))
     found = app.store.run(app.store.find(Selection(tasks=(schedule.task,), key=key), Page(1)))
     if not found:
