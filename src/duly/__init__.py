@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
+_ERRORS = """
+    BadRequest ConditionFailed DefinitionError DulyError JobCancelled JobFailed JobSkipped LeaseLost
+    LockLost LockTaken NoResult ResultNotKept ResultTimeout RetryAfter SoftLimitExceeded
+    StoreUnavailable UnknownJob UnknownTask
+"""
 _HOMES = {
     "bind": "context",
     "Duly": "engine",
@@ -52,13 +57,8 @@ _HOMES = {
     "Run": "run",
     "Task": "task",
     "Worker": "worker",
+    **dict.fromkeys(_ERRORS.split(), "errors"),
 }
-_ERRORS = """
-    BadRequest ConditionFailed DefinitionError DulyError JobCancelled JobFailed JobSkipped LeaseLost
-    LockLost LockTaken NoResult ResultNotKept ResultTimeout RetryAfter SoftLimitExceeded
-    StoreUnavailable UnknownJob UnknownTask
-"""
-_HOMES |= dict.fromkeys(_ERRORS.split(), "errors")
 
 __all__ = [
     "BadRequest",

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast,
 from duly import codec, context
 from duly.clock import Clock, SystemClock
 from duly.durations import Duration, duration
-from duly.errors import DefinitionError, DuplicateTask, StoreUnavailable, UnknownTask
+from duly.errors import DefinitionError, DuplicateTask, StoreUnavailable, UnknownTask, WrongSignature
 from duly.events import Events
 from duly.handle import Handle
 from duly.job import Decision, Job, Request
@@ -147,7 +147,11 @@ class App:
         if stops:
             options.pop("on_failure")
         cycle = Cycle(every=duration(every, what="every"), automatic=automatic, stops_on_failure=stops)
-        return cast(Decorate, lambda function: self._add(function, options, cycle=cycle))
+
+        def decorate(function: Callable[..., Any]) -> AnyTask:
+            return self._add(function, options, cycle=cycle)
+
+        return cast(Decorate, decorate)
 
     def schedule(self, **options: Unpack[ScheduleOptions]) -> Callable[[Task[P, R, T]], Task[P, R, T]]:
         """Run a task by itself: `cron=` and a `timezone=`, or `every=`. Goes above `@app.task`."""
@@ -173,6 +177,8 @@ class App:
         if known is not None and not _is_same(known.function, function):
             raise DuplicateTask(options.name, _where(known.function), _where(function))
         task: AnyTask = Task(function, options, self, cycle=cycle)
+        if cycle is not None and cycle.automatic:
+            _check_needs_nothing(task)
         self.tasks[options.name] = task
         return task
 
@@ -330,6 +336,15 @@ def _own(requests: Sequence[Request]) -> list[Placed] | None:
         return None
     run.take(requests[0])
     return [Placed(requests[0].id, 0, Decision.PENDING)]
+
+
+def _check_needs_nothing(task: AnyTask) -> None:
+    try:
+        task.bind((), {})
+    except WrongSignature as error:
+        raise DefinitionError(
+            f"{error} With automatic=True nobody gives it arguments: give them defaults, or enqueue it yourself."
+        ) from None
 
 
 def _held(task: str | AnyTask | None, queue: str | None) -> tuple[Scope, str]:

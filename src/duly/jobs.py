@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from duly.converse import Conversation, aconverse, converse
 from duly.durations import Duration, duration
-from duly.errors import ResultTimeout, UnknownJob
+from duly.errors import BadRequest, ResultTimeout, UnknownJob
 from duly.job import FINISHED, Job, State
 from duly.stores.contract import Amended, Amendment, Cancel, Delete, Page, Postpone, Revive, Selection, Store
 from duly.stores.drive import Operation
@@ -152,6 +152,8 @@ class Jobs:
     def _amend(
         self, jobs: Sequence[str | HasId], filters: dict[str, Any], order: Amendment, by: str
     ) -> Conversation[Acted]:
+        if not jobs and not filters:  # cancel(*[]) must not mean everything
+            raise BadRequest("Say which jobs are meant: their ids, or filters such as task='…', state='…'.")
         chosen = selection({**filters, "ids": tuple(id_of(job) for job in jobs)})
         answers: AmendedList = yield self._store().amend(chosen, order, by=by)
         self._store().ring()
@@ -215,18 +217,25 @@ def selection(filters: dict[str, Any]) -> Selection:
     return Selection(
         ids=tuple(filters.get("ids", ())),
         tasks=_names(filters.get("task")),
-        states=tuple(State(state) for state in _names(filters.get("state"))),
+        states=tuple(_state(state) for state in _names(filters.get("state"))),
         queues=_names(filters.get("queue")),
         key=filters.get("key"),
         error=filters.get("error"),
     )
 
 
+def _state(name: str) -> State:
+    try:
+        return State(name)
+    except ValueError:
+        raise BadRequest(f"No job is ever {name!r}. States: {', '.join(State)}.") from None
+
+
 def _names(value: Any) -> tuple[str, ...]:
     """One name, a task, or several of either."""
     if value is None:
         return ()
-    many = value if isinstance(value, list | tuple | set | frozenset) else (value,)
+    many = cast(Iterable[Any], value if isinstance(value, list | tuple | set | frozenset) else (value,))
     return tuple(one if isinstance(one, str) else one.name for one in many)
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, TypeVar
 
 from duly.durations import Duration, duration
 from duly.errors import DefinitionError
@@ -21,6 +21,8 @@ LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 
 
 KEEP = Keep()
+
+E = TypeVar("E", bound=StrEnum)
 
 
 class Executor(StrEnum):
@@ -196,7 +198,7 @@ def _retry(retry: object) -> Retry | None:
     raise DefinitionError(f"retry is {retry!r}; it takes duly.Retry(on=SomeError, attempts=5).")
 
 
-def _choice(kind: type[Any], value: object, what: str) -> Any:
+def _choice(kind: type[E], value: object, what: str) -> E:
     try:
         return kind(value)
     except ValueError:
@@ -206,7 +208,7 @@ def _choice(kind: type[Any], value: object, what: str) -> Any:
 
 def checked_overlap(value: object) -> Overlap:
     """A policy by its name."""
-    overlap: Overlap = _choice(Overlap, value, "overlap")
+    overlap = _choice(Overlap, value, "overlap")
     if overlap is Overlap.QUEUE_ALL:
         raise DefinitionError("overlap='queue_all' is for ticks: use missed='all' on the schedule instead.")
     return overlap

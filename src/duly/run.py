@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -173,7 +173,7 @@ def log_context(claim: Claim) -> dict[str, object]:
 
 
 @contextmanager
-def as_current(run: Run) -> Iterator[None]:
+def as_current(run: Run) -> Generator[None]:
     """Requests made inside belong to this run."""
     token = current_run.set(run)
     try:

@@ -14,6 +14,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from duly import codec
 from duly.clock import SystemClock
+from duly.durations import moment
 from duly.errors import BadRequest, WrongSignature
 from duly.handle import Handle
 from duly.ids import new_id
@@ -208,7 +209,7 @@ def build_request(task: Task[..., Any, Any], wishes: Wishes, arguments: str) -> 
         queue=wishes.queue_name or options.queue_name,
         priority=options.priority if wishes.priority is None else wishes.priority,
         key=key,
-        run_after=wishes.run_after,
+        run_after=None if wishes.run_after is None else moment(wishes.run_after, wishes.run_after),
         delay=wishes.delay,
         expires_after=wishes.expires or options.expires,
         clash=_clash(options, wishes, key),
@@ -225,6 +226,8 @@ def build_request(task: Task[..., Any, Any], wishes: Wishes, arguments: str) -> 
 def _guard(options: Options, wishes: Wishes, key: str | None) -> Guard | None:
     window = wishes.unique_for or options.unique_for
     if window is None:
+        if wishes.trailing:
+            raise BadRequest(f"{options.name}: trailing=True means nothing without unique_for='…'.")
         return None
     if key is None:
         raise BadRequest(

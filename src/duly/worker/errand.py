@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from duly import codec, context, failpoints
 from duly.app import AnyTask, App
@@ -99,7 +99,7 @@ def find_task(order: Order) -> AnyTask:
     for part in order.qualname.split("."):
         found = getattr(found, part, None)
     if isinstance(found, Task) and found.name == order.task:
-        return found
+        return cast(AnyTask, found)
     for value in vars(module).values():
         if isinstance(value, App) and order.task in value.tasks:
             return value.tasks[order.task]

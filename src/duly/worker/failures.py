@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from duly import codec
+from duly.app import AnyTask
 from duly.job import Request
 from duly.lifecycle import CRASH_CAP, Crash, Fail, Verdict
 from duly.task import Task, build_request
@@ -33,7 +35,7 @@ def hooks_for(holding: Holding, verdict: Verdict | None) -> tuple[Request, ...]:
     failure = failure_of(holding, verdict)
     if failure is None or not isinstance(hook, Task):
         return ()
-    return (build_request(hook, Wishes(), codec.pack((failure.id, failure.error), {})),)
+    return (build_request(cast(AnyTask, hook), Wishes(), codec.pack((failure.id, failure.error), {})),)
 
 
 def hook_call(holding: Holding, verdict: Verdict | None) -> Callable[[], None] | None:
