@@ -99,12 +99,6 @@ class Batch:
                     )
                 )
 
-    def fail(self, error: Exception) -> None:
-        """Nothing can be written: tell everybody who waits."""
-        while len(self.taken) < LIMIT and (ticket := self._queue.take(joins=True)):
-            ticket.settle(error)
-            self.taken.append(ticket)
-
     def _fill(self) -> None:
         goes_on = True
         while goes_on and len(self.taken) < LIMIT and (ticket := self._queue.take(joins=bool(self.taken))):

@@ -1,8 +1,9 @@
 """Opening handles on the file, and performing an operation on one.
 
-Handles belong to one process: SQLite forbids even closing one that came through a fork. Writing goes
-through a single handle per process; reading borrows one from a small shelf, so that no handle is ever
-used by two threads at once and no thread owns one after its work is done.
+Writing goes through a single handle per process; reading borrows one from a small shelf, so that no
+handle is ever used by two threads at once and no thread owns one after its work is done. None may be open
+while the process forks: SQLite keeps a note of the locks on each file in memory, and a child that
+inherits the note believes to hold locks it does not have, on handles it opens itself too.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import ctypes
 import re
 import sqlite3
+import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -120,9 +121,11 @@ class Readers:
     def __init__(self, address: Address, spell: Spell) -> None:
         self._address = address
         self._spell = spell
-        self._idle: deque[sqlite3.Connection] = deque()
+        self._idle: list[sqlite3.Connection] = []
+        self._lent: set[sqlite3.Connection] = set()
+        self._is_resting = False
         self._is_closed = False
-        self.opened: set[sqlite3.Connection] = set()
+        self._changed = threading.Condition()
 
     def read(self, operation: Operation[T], patience: timedelta) -> T:
         """Perform on one consistent state of the file, which is let go at once: a held one pins the log."""
@@ -138,9 +141,26 @@ class Readers:
 
     def close(self) -> None:
         """Close what is idle; what is lent closes when it comes back."""
-        self._is_closed = True
-        while self._idle:
-            self._drop(self._idle.pop())
+        with self._changed:
+            self._is_closed = True
+            self._close_idle()
+
+    def rest(self, patience: timedelta) -> bool:
+        """Have no handle open until `resume`; false if a reader would not finish in time."""
+        with self._changed:
+            self._is_resting = True
+            self._close_idle()
+            return self._changed.wait_for(lambda: not self._lent, patience.total_seconds())
+
+    def resume(self) -> None:
+        with self._changed:
+            self._is_resting = False
+            self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """See the function of that name."""
+        for connection in (*self._idle, *self._lent):
+            abandon(connection)
 
     def _read_once(self, connection: sqlite3.Connection, operation: Operation[T]) -> T:
         connection.execute("BEGIN")
@@ -158,22 +178,28 @@ class Readers:
             yield connection
             is_sound = True
         finally:
-            # A handle that met an error is not lent again: the next reader looks at the file afresh.
-            if is_sound and not self._is_closed and len(self._idle) < SHELF:
-                self._idle.append(connection)
-            else:
-                self._drop(connection)
+            self._give_back(connection, is_sound=is_sound)
 
     def _take(self) -> sqlite3.Connection:
-        with suppress(IndexError):
-            return self._idle.pop()
-        connection = connect(self._address, reads_only=True)
-        self.opened.add(connection)
-        return connection
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_resting)
+            connection = self._idle.pop() if self._idle else connect(self._address, reads_only=True)
+            self._lent.add(connection)
+            return connection
 
-    def _drop(self, connection: sqlite3.Connection) -> None:
-        self.opened.discard(connection)
-        connection.close()
+    def _give_back(self, connection: sqlite3.Connection, *, is_sound: bool) -> None:
+        # A handle that met an error is not lent again: the next reader looks at the file afresh.
+        with self._changed:
+            self._lent.discard(connection)
+            if is_sound and not self._is_resting and not self._is_closed and len(self._idle) < SHELF:
+                self._idle.append(connection)
+            else:
+                connection.close()
+            self._changed.notify_all()
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
 
 def abandon(connection: sqlite3.Connection) -> None:

@@ -1,6 +1,6 @@
 """Everything one process holds open on the file.
 
-A forked child gets a desk of its own and leaves its parent's alone, handles and locks included.
+Handles must not be open while the process forks, so a desk can rest: parent and child open anew.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import Final, TypeVar
 
 from duly.stores.drive import Operation
 from duly.stores.sqlite.address import Address, Mode
-from duly.stores.sqlite.connection import Readers, Spell, abandon, connect
+from duly.stores.sqlite.connection import Readers, Spell
 from duly.stores.sqlite.faults import Identity, explained
 from duly.stores.sqlite.filelock import FileLock
-from duly.stores.sqlite.journal import Checkpointer
+from duly.stores.sqlite.pen import Pen
 from duly.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
 
 LOOK_EVERY: Final = 1.0
+"""Seconds after which a reader looks whether the file is still the one that was opened."""
 READING_THREADS: Final = 4
 
 
@@ -34,18 +35,17 @@ class Desk:
         self, address: Address, spell: Spell, mode: Mode, lock: FileLock, patience: timedelta
     ) -> None:
         self.pid = os.getpid()
-        self.mode = mode
-        self.lock = lock
-        self._address = address
+        self.has_rested = False
+        """No handle is open, as a fork needs it."""
+        self._is_pen_resting = False
+        self._path = address.path
+        self._lock = lock
         self._patience = patience
         self._identity = Identity(address.path)
         self._looked_at = time.monotonic()
-        self._connection = connect(address)
-        self._second = connect(address)
-        self.readers = Readers(address, spell)
-        self.writer = Writer(
-            self._connection, lock, self._identity, self._checkpointer(), spell, address.path, patience
-        )
+        self._pen = Pen(address, mode)
+        self._readers = Readers(address, spell)
+        self.writer = Writer(self._pen, lock, self._identity, spell, address.path, patience)
         self._threads: ThreadPoolExecutor | None = None
 
     def read(self, operation: Operation[T]) -> T:
@@ -55,10 +55,10 @@ class Desk:
             self._identity.verify()
             self._looked_at = now
         try:
-            return self.readers.read(operation, self._patience)
+            return self._readers.read(operation, self._patience)
         except sqlite3.Error as error:
             self._identity.verify()
-            raise explained(error, self._address.path, operation.name) from error
+            raise explained(error, self._path, operation.name) from error
 
     async def aread(self, operation: Operation[T]) -> T:
         """Perform in a thread: a cold page can take as long as the disk likes."""
@@ -70,19 +70,26 @@ class Desk:
         """Finish the batch in progress, write the log back, close every handle."""
         if self._threads is not None:
             self._threads.shutdown(wait=False)
-        self.readers.close()
+        self._readers.close()
         if self.writer.close():
-            self._connection.close()
-            self._second.close()
-            self.lock.close()
+            self._lock.close()
+
+    def rest(self) -> None:
+        """Before a fork: close the handles and let nobody open others. Waits for what is in progress."""
+        self._is_pen_resting = self._pen.rest(self._patience)
+        self.has_rested = self._readers.rest(self._patience) and self._is_pen_resting
+
+    def resume(self) -> None:
+        """After it, in the parent: handles open again at need."""
+        self.has_rested = False
+        if self._is_pen_resting:
+            self._is_pen_resting = False
+            self._pen.resume()
+        self._readers.resume()
 
     def abandon(self) -> None:
         """In a forked child: never touch these again."""
-        for connection in (self._connection, self._second, *self.readers.opened):
-            abandon(connection)
-        self.lock.close()  # the lock itself stays with the parent; an inherited handle would outlive it
-
-    def _checkpointer(self) -> Checkpointer | None:
-        if self.mode is not Mode.WAL:
-            return None
-        return Checkpointer(self._connection, self._second, self._address.path)
+        if not self.has_rested:
+            self._pen.abandon()
+            self._readers.abandon()
+        self._lock.close()  # the lock itself stays with the parent; an inherited handle would outlive it

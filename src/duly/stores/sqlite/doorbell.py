@@ -205,7 +205,8 @@ class PollingBell:
     """Where sockets cannot be had: watch SQLite's counter of changes, which takes some 10 µs a look."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._connection = connect()
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
         self._woken = threading.Event()
         self._in_use = threading.Lock()
         self._is_closed = False
@@ -213,15 +214,14 @@ class PollingBell:
 
     def wait(self, timeout: timedelta) -> bool:
         until = time.monotonic() + timeout.total_seconds()
-        with self._in_use:
-            while not self._is_closed:
-                if self._woken.is_set() or self._has_changed():
-                    self._woken.clear()
-                    return True
-                remaining = until - time.monotonic()
-                if remaining <= 0:
-                    return False
-                self._woken.wait(min(POLL, remaining))
+        while not self._is_closed:
+            if self._woken.is_set() or self._has_changed():
+                self._woken.clear()
+                return True
+            remaining = until - time.monotonic()
+            if remaining <= 0:
+                return False
+            self._woken.wait(min(POLL, remaining))
         return False
 
     def wake(self) -> None:
@@ -230,8 +230,14 @@ class PollingBell:
     def close(self) -> None:
         self._is_closed = True
         self.wake()
+        self.rest()
+
+    def rest(self) -> None:
+        """Close the handle; the next look opens another, and counts as a ring."""
         with self._in_use:
-            self._connection.close()
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
     def _has_changed(self) -> bool:
         version = self._version()
@@ -241,7 +247,10 @@ class PollingBell:
         return True
 
     def _version(self) -> int:
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error), self._in_use:
+            if self._is_closed:
+                return 0
+            self._connection = self._connection or self._connect()
             version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
             return version
         return -1

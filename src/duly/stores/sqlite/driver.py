@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from duly.clock import Clock, SystemClock
+from duly.errors import StoreUnavailable
 from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation
 from duly.stores.sqlite.address import Mode, check_namespace, parse
@@ -57,6 +58,9 @@ class Driver:
         self._opening = threading.Lock()
         self._desk: Desk | None = None
         self._opened: Opened | None = None
+        self._refusal: str | None = None
+        self._is_forking = False
+        self._polling_bells: weakref.WeakSet[PollingBell] = weakref.WeakSet()
         self._ringer = Ringer(bells_of(self._address.path))
         _drivers.add(self)
 
@@ -89,7 +93,11 @@ class Driver:
         if desk is not None and desk.pid == os.getpid():
             return desk
         with self._opening:
-            if self._desk is None or self._desk.pid != os.getpid():
+            if self._desk is not None and self._desk.pid != os.getpid():
+                self._drop_inherited(self._desk)
+            if self._refusal is not None:
+                raise StoreUnavailable(self._refusal)
+            if self._desk is None:
                 self._desk = self._open_desk()
             return self._desk
 
@@ -98,8 +106,11 @@ class Driver:
         check_place(self.path)
         lock = self._lock()
         try:
-            with lock.held(self._patience):
-                self._opened = self._steps.run()
+            self._opened = self._steps.look()
+            if self._opened is None:
+                with lock.held(self._patience):
+                    self._opened = self._steps.run()
+            self._steps.warn(self._opened)
             return Desk(self._address, self._spell, self._opened.mode, lock, self._patience)
         except sqlite3.Error as error:
             lock.close()
@@ -108,13 +119,38 @@ class Driver:
             lock.close()
             raise
 
-    def forget(self) -> None:
-        """In a forked child: leave the parent's handles alone and start afresh at the next use."""
-        desk, self._desk = self._desk, None
+    # Forking: no handle may be open meanwhile, see connection.py.
+
+    def before_fork(self) -> None:
+        """Close every handle, once what is in progress has ended."""
+        self._is_forking = self._opening.acquire(timeout=self._patience.total_seconds())
+        for bell in list(self._polling_bells):
+            bell.rest()
+        if self._desk is not None and self._desk.pid == os.getpid():
+            self._desk.rest()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on; handles open again at need."""
+        if self._desk is not None and self._desk.pid == os.getpid():
+            self._desk.resume()
+        if self._is_forking:
+            self._opening.release()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the parent's locks and threads, and start afresh at the next use."""
         self._opening = threading.Lock()
         self._ringer = Ringer(bells_of(self.path))
-        if desk is not None:
-            desk.abandon()
+        if self._desk is not None:
+            self._drop_inherited(self._desk)
+
+    def _drop_inherited(self, desk: Desk) -> None:
+        self._desk = None
+        desk.abandon()
+        if not desk.has_rested:
+            self._refusal = (
+                f"{self.path} was in use when process {desk.pid} forked this one; SQLite cannot serve both. "
+                "Call close() before forking, or start the process by spawning instead."
+            )
 
     # Running.
 
@@ -158,7 +194,9 @@ class Driver:
             with suppress(OSError):  # some mounts hold no sockets
                 return SocketBell(bells_of(self.path))
         self._ready()
-        return PollingBell(lambda: connect(self._address, reads_only=True))
+        bell = PollingBell(lambda: connect(self._address, reads_only=True))
+        self._polling_bells.add(bell)
+        return bell
 
     # Migrations, and what `duly doctor` shows.
 
@@ -175,7 +213,7 @@ class Driver:
     def migrate(self) -> list[str]:
         """Run every pending migration, those that take something away included, and name them."""
         self._ready()
-        with closing(self._lock()) as lock, lock.held(self._patience):
+        with self._opening, closing(self._lock()) as lock, lock.held(self._patience):
             try:
                 return self._steps.contract()
             except sqlite3.Error as error:
@@ -203,7 +241,7 @@ class Driver:
 
     def _read_schema(self) -> Schema | None:
         try:
-            with closing(connect(self._address, reads_only=True)) as connection:
+            with self._opening, closing(connect(self._address, reads_only=True)) as connection:
                 return read_schema(connection, self._spell)
         except sqlite3.Error as error:
             raise explained(error, self.path, "read the schema") from error
@@ -219,10 +257,22 @@ def _size(path: str) -> str:
         return "none"
 
 
-def _forget_parents() -> None:
+def _before_fork() -> None:
     for driver in list(_drivers):
-        driver.forget()
+        driver.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for driver in list(_drivers):
+        driver.after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    for driver in list(_drivers):
+        driver.after_fork_in_child()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_parents)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )

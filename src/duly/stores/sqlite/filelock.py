@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -35,6 +36,9 @@ class FileLock:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._mutex = threading.Lock()
+        self._has_waited = False
+        self._is_left_behind = False
         try:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
@@ -63,21 +67,41 @@ class FileLock:
         _unlock(self._handle)
 
     def close(self) -> None:
-        """Close the handle, which also lets go of the lock if nobody else shares the handle."""
-        os.close(self._handle)
+        """Close the handle, which also lets go of the lock if no other process shares the handle."""
+        with self._mutex:
+            if not self._is_left_behind:
+                os.close(self._handle)
 
     @contextmanager
     def held(self, patience: timedelta) -> Generator[None, None, None]:
-        """Hold the lock for a rare piece of work, waiting by trying again."""
-        until = time.monotonic() + patience.total_seconds()
-        while not self.try_acquire():
-            if time.monotonic() >= until:
-                raise StoreUnavailable(busy_sentence(self.path, patience))
-            time.sleep(PAUSE)
+        """Hold the lock for a rare piece of work. After a vain wait this object is of no more use."""
+        if not self.try_acquire() and not self._acquire_within(patience):
+            raise StoreUnavailable(busy_sentence(self.path, patience))
         try:
             yield
         finally:
             self.release()
+
+    def _acquire_within(self, patience: timedelta) -> bool:
+        """Wait in the kernel's queue, which a thread must do because no time-out can end it.
+
+        Trying again and again would never succeed against busy writers: the lock passes from one to the
+        next without a gap.
+        """
+        waiter = threading.Thread(target=self._wait_in_line, name="duly-sqlite-opening", daemon=True)
+        waiter.start()
+        waiter.join(patience.total_seconds())
+        with self._mutex:
+            self._is_left_behind = not self._has_waited
+            self._has_waited = False
+            return not self._is_left_behind
+
+    def _wait_in_line(self) -> None:
+        self.acquire()
+        with self._mutex:
+            self._has_waited = True
+            if self._is_left_behind:
+                os.close(self._handle)  # nobody wants it any more, and only this thread may say so
 
 
 def busy_sentence(path: str, patience: timedelta) -> str:

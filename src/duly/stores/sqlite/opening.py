@@ -1,6 +1,6 @@
 """What happens to a file before the first operation: is it sound, whose is it, which journal, which tables.
 
-All under the file lock, so that any number of processes may start on a new file at once.
+Whatever changes it happens under the file lock, so that any number of processes may start at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from duly.stores.sqlite.address import Address, Mode
 from duly.stores.sqlite.connection import Spell, connect, deadline, pause_briefly
 from duly.stores.sqlite.faults import mount_table, network_warning
 from duly.stores.sqlite.journal import Journal, Version, choose_journal, mode_of, switch_mode
-from duly.stores.sqlite.migrate import Migration, Migrator, is_own_file
+from duly.stores.sqlite.migrate import (
+    Migration,
+    Migrator,
+    check_schema,
+    is_own_file,
+    missing,
+    read_schema,
+)
 
 CHECKED_UP_TO: Final = 8 * 2**20
 """Bytes: a look at every page of a larger file would delay each start by more than a blink."""
@@ -48,19 +55,35 @@ class Opening:
     clock: Clock
     patience: timedelta
 
+    def look(self) -> Opened | None:
+        """A file to which nothing need be done; without the lock, so that readers start beside any writer."""
+        try:
+            with closing(connect(self.address)) as connection:
+                journal, owns_file = self._choice(connection)
+                mode, schema = mode_of(connection), read_schema(connection, self.spell)
+                if missing(schema, self.expanding) or journal.mode not in {None, mode}:
+                    return None
+                check_schema(schema, self.migrations, self.address.path)
+                self._check_soundness(connection)
+        except sqlite3.OperationalError:
+            return None  # not there yet, or in the middle of being made
+        return Opened(journal, mode, owns_file)
+
     def run(self) -> Opened:
-        """Bring the file into the state the operations expect."""
-        warn_once(network_warning(self.address.path, mount_table()))
+        """Bring the file into the state the operations expect. The file lock is held."""
         with closing(connect(self.address, creates=True)) as connection:
             self._check_soundness(connection)
-            owns_file = is_own_file(connection, self.spell)
-            journal = choose_journal(sqlite_version(), owns_file=owns_file, wanted=self.address.wanted)
+            journal, owns_file = self._choice(connection)
             mode = self._settle_mode(connection, journal)
-            warn_once(journal.warning(self.address.path, mode))
             self._migrator(connection).expand(
                 self.clock.now(), owns_file=owns_file, is_wanted=deadline(self.patience)
             )
             return Opened(journal, mode, owns_file)
+
+    def warn(self, opened: Opened) -> None:
+        """Tell, once, what the owner of the file should know."""
+        warn_once(network_warning(self.address.path, mount_table()))
+        warn_once(opened.journal.warning(self.address.path, opened.mode))
 
     def contract(self) -> list[str]:
         """Run also the migrations that take something away."""
@@ -69,6 +92,15 @@ class Opening:
             return self._migrator(connection).contract(
                 self.clock.now(), owns_file=owns_file, is_wanted=deadline(self.patience)
             )
+
+    @property
+    def expanding(self) -> list[Migration]:
+        """The migrations that run by themselves."""
+        return [step for step in self.migrations if step.oldest_code is None]
+
+    def _choice(self, connection: sqlite3.Connection) -> tuple[Journal, bool]:
+        owns_file = is_own_file(connection, self.spell)
+        return choose_journal(sqlite_version(), owns_file=owns_file, wanted=self.address.wanted), owns_file
 
     def _migrator(self, connection: sqlite3.Connection) -> Migrator:
         return Migrator(connection, self.spell, self.migrations, self.address.path)

@@ -25,7 +25,7 @@ from duly.stores.sqlite.batch import Batch, Ticket
 from duly.stores.sqlite.connection import Spell, deadline
 from duly.stores.sqlite.faults import Identity, explained, is_busy
 from duly.stores.sqlite.filelock import FileLock, busy_sentence
-from duly.stores.sqlite.journal import Checkpointer
+from duly.stores.sqlite.pen import Pen
 
 T = TypeVar("T")
 
@@ -68,18 +68,16 @@ class Writer:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        pen: Pen,
         lock: FileLock,
         identity: Identity,
-        checkpointer: Checkpointer | None,
         spell: Spell,
         path: str,
         patience: timedelta,
     ) -> None:
-        self._connection = connection
+        self._pen = pen
         self._lock = lock
         self._identity = identity
-        self._checkpointer = checkpointer
         self._spell = spell
         self._path = path
         self._patience = patience
@@ -87,7 +85,7 @@ class Writer:
         self._queue: deque[Ticket] = deque()
         self._has_leader = False
         self._is_closed = False
-        self._pen: threading.Thread | None = None
+        self._thread: threading.Thread | None = None
         self._is_summoned = False
         self._summons = threading.Lock()
         self._summons.acquire()
@@ -131,9 +129,10 @@ class Writer:
                 return False
             time.sleep(0.001)
         self._summons.release()
-        if self._checkpointer is not None and self._lock.try_acquire():
-            self._checkpointer.write_back()
+        if self._lock.try_acquire():
+            self._pen.write_back()
             self._lock.release()
+        self._pen.close()
         return True
 
     @property
@@ -180,27 +179,42 @@ class Writer:
 
     def _lead(self, own: Ticket | None, may_wait: Callable[[], bool]) -> None:
         """Carry one batch. The file lock is held, and let go at the end."""
-        batch = Batch(self._connection, self, self._identity, self._spell, self._patience)
+        told: list[Ticket] = []
         try:
-            self._run(batch, own, may_wait)
-            if batch.has_committed and self._checkpointer is not None:
-                self._checkpointer.after_commit()
+            with self._pen.taken() as connection:
+                self._carry(connection, own, may_wait, told)
+        except (sqlite3.Error, StoreUnavailable) as error:
+            # Nothing can be written at all, so nobody need wait for it.
+            while ticket := self.take(joins=False):
+                ticket.settle(error)
+                told.append(ticket)
         finally:
-            batch.conclude()
             self._lock.release()
-            for ticket in batch.taken:
+            for ticket in told:
                 ticket.answer()
 
-    def _run(self, batch: Batch, own: Ticket | None, may_wait: Callable[[], bool]) -> None:
+    def _carry(
+        self,
+        connection: sqlite3.Connection,
+        own: Ticket | None,
+        may_wait: Callable[[], bool],
+        told: list[Ticket],
+    ) -> None:
+        batch = Batch(connection, self, self._identity, self._spell, self._patience)
         try:
             batch.run(may_wait)
-        except (sqlite3.Error, StoreUnavailable) as error:
+            if batch.has_committed:
+                self._pen.after_commit()
+        except sqlite3.OperationalError as error:
             if not is_busy(error):
-                batch.fail(error)
-            elif own is not None and self._withdraw(own):
+                raise
+            if own is not None and self._withdraw(own):
                 # Only the leader's time is over; the others still have theirs.
                 own.settle(error)
-                batch.taken.append(own)
+                told.append(own)
+        finally:
+            batch.conclude()
+            told.extend(batch.taken)
 
     def _pass_on(self) -> None:
         """Give the lead to the longest waiting."""
@@ -260,11 +274,11 @@ class Writer:
     def _summon(self) -> None:
         with self._mutex:
             self._is_summoned = True
-            if self._pen is None:
-                self._pen = threading.Thread(
+            if self._thread is None:
+                self._thread = threading.Thread(
                     target=self._write_in_background, name="duly-sqlite-writer", daemon=True
                 )
-                self._pen.start()
+                self._thread.start()
         self._summons.release()
 
     def _write_in_background(self) -> None:
@@ -288,7 +302,7 @@ class Writer:
         while not self._summons.acquire(timeout=IDLE):
             with self._mutex:
                 if not self._is_summoned:
-                    self._pen = None
+                    self._thread = None
                     return False
         with self._mutex:
             self._is_summoned = False

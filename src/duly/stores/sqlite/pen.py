@@ -1,0 +1,78 @@
+"""The one handle of a process that writes, and what else a commit needs.
+
+Opened when first needed and closed for a fork, so whoever writes takes it in hand for one batch.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from duly.stores.sqlite.address import Address, Mode
+from duly.stores.sqlite.connection import abandon, connect
+from duly.stores.sqlite.journal import Checkpointer
+
+
+class Pen:
+    """Lent to one thread at a time."""
+
+    def __init__(self, address: Address, mode: Mode) -> None:
+        self._address = address
+        self._mode = mode
+        self._in_hand = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._second: sqlite3.Connection | None = None
+        self._checkpointer: Checkpointer | None = None
+
+    @contextmanager
+    def taken(self) -> Generator[sqlite3.Connection, None, None]:
+        """The handle, for as long as the block lasts."""
+        with self._in_hand:
+            yield self._connection or self._open()
+
+    def after_commit(self) -> None:
+        """Write the log back every so often. The pen is in hand, the file lock held."""
+        if self._checkpointer is not None:
+            self._checkpointer.after_commit()
+
+    def write_back(self) -> None:
+        """Write the log back now. The file lock is held."""
+        with self._in_hand:
+            if self._checkpointer is not None:
+                self._checkpointer.write_back()
+
+    def close(self) -> None:
+        with self._in_hand:
+            self._close()
+
+    def rest(self, patience: timedelta) -> bool:
+        """Have no handle open until `resume`; false if a batch would not end in time."""
+        if not self._in_hand.acquire(timeout=patience.total_seconds()):
+            return False
+        self._close()
+        return True
+
+    def resume(self) -> None:
+        self._in_hand.release()
+
+    def abandon(self) -> None:
+        """In a forked child that inherited the handles after all."""
+        for connection in (self._connection, self._second):
+            if connection is not None:
+                abandon(connection)
+
+    def _open(self) -> sqlite3.Connection:
+        self._connection = connect(self._address)
+        if self._mode is Mode.WAL:
+            self._second = connect(self._address)
+            self._checkpointer = Checkpointer(self._connection, self._second, self._address.path)
+        return self._connection
+
+    def _close(self) -> None:
+        for connection in (self._connection, self._second):
+            if connection is not None:
+                connection.close()
+        self._connection = self._second = self._checkpointer = None
