@@ -200,7 +200,7 @@ def _retry(retry: object) -> Retry | None:
 
 def _choice(kind: type[E], value: object, what: str) -> E:
     try:
-        return kind(value)
+        return kind(str(value))
     except ValueError:
         options = ", ".join(repr(str(member)) for member in kind)
         raise DefinitionError(f"{what} is {value!r}; it takes one of {options}.") from None

@@ -111,7 +111,7 @@ class Pump:
         self.wake()
 
     def wake(self) -> None:
-        """Something ended or must begin. A pump that is at work sees it by itself: ringing costs a system call."""
+        """Something ended or must begin. A pump at work sees it by itself; ringing is a system call."""
         if self._is_waiting:
             self.bell.wake()
 
