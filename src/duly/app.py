@@ -343,7 +343,7 @@ def _check_needs_nothing(task: AnyTask) -> None:
         task.bind((), {})
     except WrongSignature as error:
         raise DefinitionError(
-            f"{error} With automatic=True nobody gives it arguments: give them defaults, or enqueue it yourself."
+            f"{error} With automatic=True nobody gives it arguments: let them have defaults, or enqueue it."
         ) from None
 
 
