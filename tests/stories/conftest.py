@@ -1,0 +1,59 @@
+"""Every story takes `app` or `open_app` and runs once per store: a new store is one line more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from tests.stories.arrange import OpenApp
+
+from duly import Duly
+from duly.testing import VirtualClock
+
+URLS: Final[dict[str, Callable[[Path], str]]] = {
+    "memory": lambda folder: "memory://",
+    "sqlite": lambda folder: f"sqlite:///{folder / 'duly.db'}",
+}
+
+OPTIONS: Final[dict[str, Any]] = {"lease": "4s", "poll": "50ms", "concurrency": 4, "grace": "8s"}
+"""Quick to look and quick to beat, with a lease that a busy machine can keep."""
+
+
+@pytest.fixture(params=list(URLS))
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return URLS[request.param](tmp_path)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def open_app(url: str) -> Generator[OpenApp, None, None]:
+    with ExitStack() as stack:
+        opened: list[Duly] = []
+
+        def open_one(**options: Any) -> Duly:
+            app = Duly(url, **{**OPTIONS, **options})
+            if opened and url == "memory://":  # a second process would see nothing of it, a second app must
+                stack.enter_context(app.standing_in(opened[0].store, opened[0].clock))
+            opened.append(app)
+            stack.callback(app.close)
+            return app
+
+        yield open_one
+
+
+@pytest.fixture
+def app(open_app: OpenApp) -> Duly:
+    return open_app()
+
+
+@pytest.fixture
+def timed_app(open_app: OpenApp, clock: VirtualClock) -> Duly:
+    """Its time is `clock`: a test moves it instead of waiting."""
+    return open_app(clock=clock)
