@@ -52,6 +52,7 @@ COMMANDS = {
         Entry("trigger", "run a schedule once now", "schedules:TRIGGER"),
         Entry("migrate", "bring the store's schema up to this version", "migrate:MIGRATE"),
         Entry("doctor", "check store, workers and waiting work; say what to do", "doctor:DOCTOR"),
+        Entry("demo", "watch it work, and survive a kill -9, on a file of its own", "demo:DEMO"),
     )
 }
 
