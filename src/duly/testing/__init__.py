@@ -1,5 +1,41 @@
-"""For tests of code that uses Duly: time that moves only when told to."""
+"""For tests of code that uses Duly: time that moves only when told to, and a worker that waits.
 
-from duly.testing.clock import VirtualClock
+Loaded when first used: pytest imports the plugin in this package at every start.
+"""
 
-__all__ = ["VirtualClock"]
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duly.testing.clock import VirtualClock
+    from duly.testing.crew import StillDue
+    from duly.testing.enqueued import Enqueued
+    from duly.testing.ran import Ran
+    from duly.testing.working import Frozen, WorkingClock
+    from duly.testing.world import virtual
+
+_HOMES = {
+    "Enqueued": "enqueued",
+    "Frozen": "working",
+    "Ran": "ran",
+    "StillDue": "crew",
+    "VirtualClock": "clock",
+    "WorkingClock": "working",
+    "virtual": "world",
+}
+
+__all__ = ["Enqueued", "Frozen", "Ran", "StillDue", "VirtualClock", "WorkingClock", "virtual"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'duly.testing' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"duly.testing.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
