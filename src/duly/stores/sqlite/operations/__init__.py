@@ -40,7 +40,7 @@ from duly.stores.sqlite.operations.intake import absorb, offer
 from duly.stores.sqlite.operations.moment import Moment
 from duly.stores.sqlite.operations.prune import prune
 from duly.stores.sqlite.operations.put import put
-from duly.stores.sqlite.operations.renew import begin, renew, report
+from duly.stores.sqlite.operations.renew import begin, disown, renew, report
 from duly.stores.sqlite.operations.select import counted
 from duly.stores.sqlite.operations.settle import settle
 from duly.stores.sqlite.operations.world import World
@@ -85,6 +85,9 @@ class Operations:
             return Turned(answers, (yield from claim(world, ask)))
 
         return self._writing("turn", act)
+
+    def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]:
+        return self._writing("disown", lambda world: disown(world, worker, held))
 
     def amend(
         self, selection: Selection, amendment: Amendment, *, by: str = "", limit: int = 1000

@@ -1,4 +1,4 @@
-"""renew, begin, report: what a worker says about claims it still holds."""
+"""renew, begin, report, disown: what a worker says about claims it still holds, or never received."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from duly.job import Fence, Wish
-from duly.stores.contract import Order, Renewal, WorkerCard
+from duly.lifecycle import Release
+from duly.stores.contract import Order, Renewal, Settlement, WorkerCard
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.moment import span
+from duly.stores.sqlite.operations.settle import settle
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.workers import card_columns
 from duly.stores.sqlite.operations.world import World
@@ -38,11 +40,19 @@ def begin(world: World, fences: Sequence[Fence], *, isolated: bool) -> Steps[fro
     """Mark bodies as started, durably, before they start. Those not answered must not start."""
     yield from absorb(world)
     started = yield Statement(SQL["begin"], {"claims": pack(fences), "isolated": isolated})
-    begun = {job_id for (job_id,) in started}
-    return frozenset(fence for fence in fences if fence.id in begun)
+    return frozenset(Fence(*values) for values in started)
 
 
 def report(progress: Mapping[Fence, str]) -> Steps[None]:
     """Progress of running jobs; silently dropped where the fence no longer holds."""
     for fence, text in progress.items():
         yield Statement(SQL["report"], fence._asdict() | {"progress": text})
+
+
+def disown(world: World, worker: str, held: Sequence[Fence]) -> Steps[int]:
+    """Hand back what the store believes this worker holds beyond `held`: its claim was never received."""
+    borrowed = yield Statement(SQL["borrowed"], {"worker": worker})
+    strays = [fence for fence in (Fence(*values) for values in borrowed) if fence not in held]
+    verdict = Release(note="its claim was never received")
+    yield from settle(world, worker, [Settlement(fence, verdict) for fence in strays])
+    return len(strays)

@@ -1,4 +1,4 @@
--- renew, begin, report: what a worker says about claims it still holds.
+-- renew, begin, report, disown: what a worker says about claims it still holds, or never received.
 
 -- name: beat
 -- One small row per worker extends every lease it holds.
@@ -25,8 +25,13 @@ from json_each(:claims) as claim
 where duly_job.id = claim.value ->> 0 and duly_job.state = 'running' and duly_job.epoch = claim.value ->> 1
     and duly_job.nonce = claim.value ->> 2 and duly_job.superseded_by is null
     and ifnull(duly_job.wish, '') not in ('cancel', 'delete')
-returning id
+returning id, epoch, nonce
 
 -- name: report
 update duly_job set progress = :progress
 where id = :id and state = 'running' and epoch = :epoch and nonce = :nonce
+
+-- name: borrowed
+select id, epoch, nonce from duly_job indexed by duly_job_running
+where state = 'running' and worker = :worker
+order by entered
