@@ -46,26 +46,25 @@ def mixed(store: Store) -> Store:
     return store
 
 
-@pytest.mark.parametrize(
-    ("selection", "expected"),
-    [
-        (Selection(), {"waiting", "other", "same key", "failed", "done"}),
-        (Selection(ids=("done", "other", "nobody")), {"done", "other"}),
-        (Selection(tasks=("a", TASK)), {"waiting", "failed", "done"}),
-        (Selection(states=(State.WAITING,)), {"waiting", "other", "same key"}),
-        (Selection(states=(State.DONE, State.FAILED)), {"failed", "done"}),
-        (Selection(queues=("cpu",)), {"other", "done"}),
-        (Selection(key="k1"), {"waiting", "same key"}),
-        (Selection(key="k1", tasks=("b",)), {"same key"}),
-        (Selection(error="TIMEOUT"), {"failed"}),
-        (Selection(error="100%"), {"failed"}),
-        (Selection(error="0% of_"), {"failed"}),
-        (Selection(error="1%f"), set[str]()),
-        (Selection(error="of it"), set[str]()),
-        (Selection(tasks=("a",), states=(State.DONE,)), set[str]()),
-    ],
-    ids=repr,
-)
+CASES = {
+    "all": (Selection(), {"waiting", "other", "same key", "failed", "done"}),
+    "ids": (Selection(ids=("done", "other", "nobody")), {"done", "other"}),
+    "tasks": (Selection(tasks=("a", TASK)), {"waiting", "failed", "done"}),
+    "one state": (Selection(states=(State.WAITING,)), {"waiting", "other", "same key"}),
+    "two states": (Selection(states=(State.DONE, State.FAILED)), {"failed", "done"}),
+    "queue": (Selection(queues=("cpu",)), {"other", "done"}),
+    "key": (Selection(key="k1"), {"waiting", "same key"}),
+    "key and task": (Selection(key="k1", tasks=("b",)), {"same key"}),
+    "error in any case": (Selection(error="TIMEOUT"), {"failed"}),
+    "error with a percent sign": (Selection(error="100%"), {"failed"}),
+    "error with an underscore": (Selection(error="0% of_"), {"failed"}),
+    "a percent sign is no wildcard": (Selection(error="1%f"), set[str]()),
+    "an underscore is no wildcard": (Selection(error="of i_"), set[str]()),
+    "nothing matches both": (Selection(tasks=("a",), states=(State.DONE,)), set[str]()),
+}
+
+
+@pytest.mark.parametrize(("selection", "expected"), CASES.values(), ids=CASES)
 def test_every_given_field_must_match(mixed: Store, selection: Selection, expected: set[str]) -> None:
     assert found(mixed, selection) == expected
     assert mixed.run(mixed.count(selection)) == len(expected)

@@ -6,6 +6,7 @@ A failing run prints the steps that led there, as Python. `DULY_EXAMPLES=5000` l
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -79,9 +80,9 @@ class Lockstep(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = VirtualClock()
-        self.folder = tempfile.TemporaryDirectory()
-        self.reference = STORES["memory"](Path(self.folder.name), self.clock)
-        self.subject = type(self).make_subject(Path(self.folder.name), self.clock)
+        self.folder = Path(tempfile.mkdtemp())
+        self.reference = STORES["memory"](self.folder, self.clock)
+        self.subject = type(self).make_subject(self.folder, self.clock)
         self.reference.open()
         self.subject.open()
         self.watch = Watch()
@@ -92,7 +93,7 @@ class Lockstep(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.subject.close()
         self.reference.close()
-        self.folder.cleanup()
+        shutil.rmtree(self.folder)
 
     loans = Bundle("loans")
     grips = Bundle("grips")
@@ -123,6 +124,7 @@ class Lockstep(RuleBasedStateMachine):
         """Compare two claims modulo their secrets, and keep the loans for later steps."""
         assert [_shown(one) for one in answered.claims] == [_shown(one) for one in expected.claims]
         assert _to_millisecond(answered.next_at) == _to_millisecond(expected.next_at)
+        assert answered.now in (None, expected.now)
         for lent in answered.claims:
             self.was_free_to_go(lent)
         pairs = zip(expected.claims, answered.claims, strict=True)
@@ -188,6 +190,12 @@ class Lockstep(RuleBasedStateMachine):
         expected = self.reference.run(self.reference.renew(card(worker), reference, LEASE))
         answered = self.subject.run(self.subject.renew(card(worker), subject, LEASE))
         assert _outcome(answered) == _outcome(expected)
+
+    @rule(worker=some.workers, held=st.lists(loans, max_size=4))
+    def disown(self, worker: str, held: list[Loan]) -> None:
+        expected = self.reference.run(self.reference.disown(worker, [loan.reference for loan in held]))
+        answered = self.subject.run(self.subject.disown(worker, [loan.subject for loan in held]))
+        assert answered == expected
 
     # ends
 
