@@ -7,10 +7,11 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.unit.sqlite.notes import add, add_then_raise, ask, ruin, seen_from_outside, texts
+from tests.unit.sqlite.notes import MIGRATIONS, add, add_then_raise, ask, ruin, seen_from_outside, texts
 
 from duly.errors import StoreUnavailable, WrongConnection
 from duly.stores.sqlite.driver import Driver
@@ -311,3 +312,13 @@ def test_sqlalchemy_is_told_that_there_is_something_to_commit(
     driver.run_on(wrapped, add("one"))
 
     assert wrapped.has_begun
+
+
+def test_a_first_use_inside_a_transaction_says_to_open_the_store_before(path: str) -> None:
+    with closing(sqlite3.connect(path)) as application:
+        application.execute("create table orders (id integer primary key)")
+        application.execute("insert into orders values (1)")
+        late = Driver(f"sqlite:///{path}", migrations=MIGRATIONS, patience=timedelta(milliseconds=50))
+
+        with pytest.raises(StoreUnavailable, match=r"call open\(\) before it begins"):
+            late.run_on(application, add("one"))

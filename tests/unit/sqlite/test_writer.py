@@ -357,3 +357,31 @@ def test_an_interrupt_in_the_leader_tells_the_others_and_leaves_the_writer_usabl
     assert isinstance(leader.exception(), KeyboardInterrupt)
     assert other.result() == 1
     assert driver.run(texts()) == ["other"]
+
+
+def test_a_store_may_be_closed_while_another_process_blocks_it(
+    open_driver: OpenDriver, file_lock: FileLock
+) -> None:
+    driver = open_driver(patience=SHORT)
+    file_lock.try_acquire()
+    with pytest.raises(StoreUnavailable):
+        driver.run(add("late"))
+
+    driver.close()
+
+    file_lock.release()
+    assert driver.run(add("one")) == 1
+
+
+def test_a_write_that_waits_while_the_store_closes_is_still_done(
+    crowd: Crowd, driver: Driver, path: str
+) -> None:
+    waiting = crowd.join(add("waiting"))
+    closing_it = threading.Thread(target=driver.close)
+    closing_it.start()
+
+    crowd.let_go()
+    closing_it.join()
+
+    assert waiting.result() == 2
+    assert seen_from_outside(path) == ["leader", "waiting"]

@@ -24,7 +24,7 @@ from duly.stores.sqlite.caller import CallersConnection
 from duly.stores.sqlite.connection import connect, spelling
 from duly.stores.sqlite.desk import Desk
 from duly.stores.sqlite.doorbell import HAS_SOCKETS, PollingBell, Ringer, SocketBell, bells_of
-from duly.stores.sqlite.faults import check_build, check_place, explained
+from duly.stores.sqlite.faults import check_build, check_place, explained, is_busy
 from duly.stores.sqlite.filelock import FileLock
 from duly.stores.sqlite.journal import has_reset_race
 from duly.stores.sqlite.migrate import Migration, Schema, check_schema, missing, read_schema
@@ -112,12 +112,19 @@ class Driver:
                     self._opened = self._steps.run()
             self._steps.warn(self._opened)
             return Desk(self._address, self._spell, self._opened.mode, lock, self._patience)
-        except sqlite3.Error as error:
+        except BaseException as error:
             lock.close()
-            raise explained(error, self.path, "open") from error
-        except BaseException:
-            lock.close()
+            if isinstance(error, sqlite3.Error):
+                raise self._why_closed(error) from error
             raise
+
+    def _why_closed(self, error: sqlite3.Error) -> Exception:
+        if is_busy(error):
+            return StoreUnavailable(
+                f"{self.path} must be prepared before its first use, and another connection is writing. "
+                "If that is a transaction of your own, call open() before it begins."
+            )
+        return explained(error, self.path, "open")
 
     # Forking: no handle may be open meanwhile, see connection.py.
 

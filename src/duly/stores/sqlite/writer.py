@@ -122,18 +122,18 @@ class Writer:
         return outcome
 
     def close(self) -> bool:
-        """Let the current batch end and take no more; false if it would not end in time."""
+        """Take no more, let what is queued end; false if it would not end in time."""
+        with self._mutex:
+            self._is_closed = True
         may_wait = deadline(self._patience)
-        while not self._close_when_free():
-            if not may_wait():
-                return False
+        while self._has_leader and may_wait():
             time.sleep(0.001)
-        self._summons.release()
-        if self._lock.try_acquire():
+        has_ended = self._retire()
+        if has_ended and self._lock.try_acquire():
             self._pen.write_back()
             self._lock.release()
         self._pen.close()
-        return True
+        return has_ended
 
     @property
     def queued(self) -> int:
@@ -181,8 +181,9 @@ class Writer:
         """Carry one batch. The file lock is held, and let go at the end."""
         told: list[Ticket] = []
         try:
-            with self._pen.taken() as connection:
-                self._carry(connection, own, may_wait, told)
+            if self._queue:  # those who asked may have given up meanwhile
+                with self._pen.taken() as connection:
+                    self._carry(connection, own, may_wait, told)
         except (sqlite3.Error, StoreUnavailable) as error:
             # Nothing can be written at all, so nobody need wait for it.
             while ticket := self.take(joins=False):
@@ -308,9 +309,11 @@ class Writer:
             self._is_summoned = False
             return not self._is_closed
 
-    def _close_when_free(self) -> bool:
+    def _retire(self) -> bool:
+        """Send the background thread home, unless it is still waiting for another process."""
         with self._mutex:
             if self._has_leader:
                 return False
-            self._is_closed = self._has_leader = True
-            return True
+            self._has_leader = True
+        self._summons.release()
+        return True
