@@ -214,23 +214,25 @@ class App:
 
     def place(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
         """Store requests, or leave them with the run that makes them for its own key."""
-        if (kept := _own(requests)) is not None:
-            return kept
+        kept = _left_with_run(requests)
+        others = [request for request in requests if request.id not in kept] if kept else requests
         if connection is not None:
-            return self.store.run_on(connection, self.store.offer(requests))
-        placed = self.store.run(self.store.put(requests))
-        self.store.ring()
-        return placed
+            placed = self.store.run_on(connection, self.store.offer(others)) if others else []
+        else:
+            placed = self.store.run(self.store.put(others)) if others else []
+            self.store.ring()
+        return _in_order(requests, kept, placed)
 
     async def aplace(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
         """The async twin of place."""
-        if (kept := _own(requests)) is not None:
-            return kept
+        kept = _left_with_run(requests)
+        others = [request for request in requests if request.id not in kept] if kept else requests
         if connection is not None:
-            return await self.store.arun_on(connection, self.store.offer(requests))
-        placed = await self.store.arun(self.store.put(requests))
-        self.store.ring()
-        return placed
+            placed = await self.store.arun_on(connection, self.store.offer(others)) if others else []
+        else:
+            placed = await self.store.arun(self.store.put(others)) if others else []
+            self.store.ring()
+        return _in_order(requests, kept, placed)
 
     def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]:
         """What the caller of enqueue gets."""
@@ -329,13 +331,22 @@ class App:
         return codec.pack(tuple(args), dict(kwargs), cap=self.argument_cap)
 
 
-def _own(requests: Sequence[Request]) -> list[Placed] | None:
+def _left_with_run(requests: Sequence[Request]) -> frozenset[str]:
     """A request for the key of the run that makes it is settled with that run, never beside it."""
     run = current_run.get()
-    if run is None or len(requests) != 1 or not run.owns(requests[0]):
-        return None
-    run.take(requests[0])
-    return [Placed(requests[0].id, 0, Decision.PENDING)]
+    if run is None:
+        return frozenset()
+    return frozenset(request.id for request in requests if run.owns(request) and run.take(request))
+
+
+def _in_order(requests: Sequence[Request], kept: frozenset[str], placed: Sequence[Placed]) -> list[Placed]:
+    if not kept:
+        return list(placed)
+    answers = iter(placed)
+    return [
+        Placed(request.id, 0, Decision.PENDING) if request.id in kept else next(answers)
+        for request in requests
+    ]
 
 
 def _check_needs_nothing(task: AnyTask) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 from duly import codec
@@ -61,6 +62,8 @@ class Run:
         self._options = options
         self._tell = tell
         self.effects = Effects()
+        self._ending = Lock()
+        self._has_ended = False
         self.superseded = False
         """True once a newer request replaced this one or its lease was lost: nothing it says counts."""
         self.cancelled = False
@@ -152,9 +155,20 @@ class Run:
         """Tell how far the run is; readers see it within a second."""
         self._tell(Progress(done, total, message))
 
-    def take(self, request: Request) -> None:
-        """A request for the run's own key becomes part of its settle. The last one counts."""
-        self.effects.requests = [request]
+    def take(self, request: Request) -> bool:
+        """A request for the run's own key becomes part of its settle. The last one counts.
+
+        False once the body has ended: what it left running speaks for itself, as anybody else does.
+        """
+        with self._ending:
+            if not self._has_ended:
+                self.effects.requests = [request]
+            return not self._has_ended
+
+    def end(self) -> None:
+        """The body is over."""
+        with self._ending:
+            self._has_ended = True
 
     def owns(self, request: Request) -> bool:
         """Whether a request is for this run's own key."""
@@ -179,6 +193,7 @@ def as_current(run: Run) -> Generator[None]:
     try:
         yield
     finally:
+        run.end()
         current_run.reset(token)
 
 
