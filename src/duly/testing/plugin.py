@@ -30,13 +30,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def duly_app(pytestconfig: pytest.Config) -> App:
     """The application under test. Override it, or set duly_app in pytest's configuration."""
+    return find_app(str(pytestconfig.getini("duly_app")))
+
+
+def find_app(place: str) -> App:
+    """The application at `shop:app` or `shop.app`."""
     from duly.app import App
 
-    place = str(pytestconfig.getini("duly_app"))
     if not place:
         raise pytest.UsageError(f"duly_clock has no application. {REMEDY}")
     try:
-        found = resolve_name(place)
+        found: object = resolve_name(place)
     except (ImportError, AttributeError, ValueError) as error:
         raise pytest.UsageError(f"duly_app = {place} cannot be found: {error}. {REMEDY}") from error
     if not isinstance(found, App):
