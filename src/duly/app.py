@@ -90,6 +90,10 @@ class App:
                     self._store = store
         return self._store
 
+    def open(self) -> None:
+        """Open the store now, not at first use: to fail early, or before a transaction of one's own."""
+        self.store.open()
+
     def refuse_store(self, reason: str) -> None:
         """In a process where the store cannot be the real one, say so instead of opening another."""
         self._refusal = reason
