@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from duly.cli.exits import UsageError
 from duly.cli.parser import Arguments, Names, Parser, names
 from duly.cli.words import did_you_mean
-from duly.job import State
+from duly.job import Job, State
+from duly.kinds import periodic
 
 if TYPE_CHECKING:
     from duly.app import App
@@ -31,7 +32,7 @@ def read_filters(args: Arguments, app: App) -> dict[str, Any]:
     given = {name: args.get(name) for name in FILTERS if args.get(name)}
     for state in given.get("state", ()):
         if state not in {str(known) for known in State}:
-            hint = did_you_mean(state, list(State), f"The states are {', '.join(State)}.")
+            hint = did_you_mean(state, list(map(str, State)), f"The states are {', '.join(State)}.")
             raise UsageError(f"{state!r} is no state. {hint}")
     if "task" in given:
         known = known_tasks(app)
@@ -53,3 +54,19 @@ def full_name(name: str, known: Collection[str]) -> str | None:
         return name
     fitting = [task for task in known if task.endswith(f".{name}")]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def names_lane(filters: Mapping[str, Any]) -> bool:
+    """Whether somebody asked for a task or a queue by name; else the engine's own jobs are not meant."""
+    return "task" in filters or "queue" in filters
+
+
+def count_meant(app: App, filters: Mapping[str, Any]) -> int:
+    """How many jobs filters select, schedules' own jobs left out unless named."""
+    total = app.jobs.count(**filters)
+    return total if names_lane(filters) else total - app.jobs.count(queue=periodic.QUEUE, **filters)
+
+
+def is_internal(job: Job) -> bool:
+    """A schedule's own job: the clockwork, not the work."""
+    return job.queue == periodic.QUEUE

@@ -9,13 +9,12 @@ from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
 from duly.cli.documents import job_row
 from duly.cli.exits import Exit
-from duly.cli.filters import offer_filters, read_filters
+from duly.cli.filters import count_meant, is_internal, names_lane, offer_filters, read_filters
 from duly.cli.parser import Arguments, Parser, at_least_one
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
 from duly.cli.words import counted, last_line, relative, shown
 from duly.job import Job, State
-from duly.kinds import periodic
 
 
 def arguments(parser: Parser) -> None:
@@ -33,21 +32,14 @@ def run(args: Arguments) -> int:
     with opened(args) as app:
         filters = read_filters(args, app)
         found = app.jobs.list(limit=args.limit, before=args.before, **filters)
-        total = app.jobs.count(**filters)
-        jobs = found
-        if not (args.all or "task" in filters or "queue" in filters):
-            jobs = [job for job in found if not is_internal(job)]
-            total -= app.jobs.count(queue=periodic.QUEUE, **filters)
+        is_complete = args.all or names_lane(filters)
+        jobs = found if is_complete else [job for job in found if not is_internal(job)]
+        total = app.jobs.count(**filters) if is_complete else count_meant(app, filters)
         now = app.clock.now()
     following = found[-1].generation if len(found) == args.limit else None
     document = {"jobs": [job_row(job) for job in jobs], "matching": total, "next": following}
     answer(args, document, listing(jobs, now) + _more(following, total))
     return Exit.OK
-
-
-def is_internal(job: Job) -> bool:
-    """A schedule's own job: the clockwork, not the work."""
-    return job.queue == periodic.QUEUE
 
 
 def listing(jobs: Sequence[Job], now: datetime) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
 from duly.cli.exits import Exit, UsageError
-from duly.cli.filters import offer_filters, read_filters
+from duly.cli.filters import count_meant, is_internal, names_lane, offer_filters, read_filters
 from duly.cli.parser import Arguments, Parser
 from duly.cli.target import offer_store, opened
 from duly.cli.words import counted, shown
@@ -66,7 +66,7 @@ def run(order: Order, args: Arguments) -> int:
 
 
 def _is_confirmed(order: Order, app: App, filters: dict[str, Any], args: Arguments) -> bool:
-    count = app.jobs.count(**{"state": order.states, **filters})
+    count = count_meant(app, {"state": order.states, **filters})
     if args.yes or not count:
         return True
     question = f"{order.verb} {counted(count, 'job')}?"
@@ -81,7 +81,7 @@ def _act(
 ) -> tuple[list[str], dict[str, str]]:
     changed: list[str] = []
     refused: dict[str, str] = {}
-    for batch in _batches(app, ids, {"state": order.states, **filters}):
+    for batch in filter(None, _batches(app, ids, {"state": order.states, **filters})):
         acted = order.give(app.jobs, batch, _operator())
         changed += acted.changed
         silent = {job_id: NO_SUCH_JOB for job_id in batch if job_id not in acted.changed}
@@ -97,7 +97,7 @@ def _batches(app: App, ids: Sequence[str], filters: dict[str, Any]) -> Iterator[
         return
     before: int | None = None
     while page := app.jobs.list(limit=BATCH, before=before, **filters):
-        yield [job.id for job in page]
+        yield [job.id for job in page if names_lane(filters) or not is_internal(job)]
         before = page[-1].generation
 
 

@@ -69,7 +69,7 @@ def audit(outcome: Outcome, folder: Path) -> Report:
     entries = Ledger(folder / "ledger").entries()
     wanted = [f"pack {order}" for order in outcome.orders] + [f"deliver {name}" for name in outcome.parcels]
     ticks = sorted(job.tick for job in outcome.jobs if job.tick is not None)
-    strikes = [f"strike {tick.isoformat()}" for tick in _due(ticks)]
+    strikes = [f"strike {tick.isoformat()}" for tick in due_ticks(ticks)]
     finished = Counter({name: entry.counts["finish"] for name, entry in entries.items()})
     one_off = [job for job in outcome.jobs if _kind(job) in ("pack", "deliver")]
     return Report(
@@ -89,7 +89,7 @@ def audit(outcome: Outcome, folder: Path) -> Report:
     )
 
 
-def _due(ticks: list[datetime]) -> list[datetime]:
+def due_ticks(ticks: list[datetime]) -> list[datetime]:
     """Every second between the first tick and the last, whether it was run or not."""
     if not ticks:
         return []

@@ -1,0 +1,133 @@
+"""retry and cancel: by id, or by what jobs have in common."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+from tests.unit.cli.arrange import Command, Shop
+
+from duly.job import State
+
+
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def failed(shop: Shop, count: int) -> list[str]:
+    jobs = shop.task("mail").enqueue_many([(("nobody",), {})] * count)
+    shop.work()
+    return [job.id for job in jobs]
+
+
+def test_a_failed_job_is_retried_by_id(duly: Command, shop: Shop) -> None:
+    (job_id,) = failed(shop, 1)
+
+    answer = duly("retry", job_id, "--json")
+
+    assert answer.code == 0
+    assert answer.document == {"changed": [job_id], "refused": {}}
+    job = shop.app.jobs.get(job_id)
+    assert job.state is State.WAITING
+    assert job.history[-1].event == "revive"
+    assert job.history[-1].note
+
+
+def test_a_waiting_job_is_cancelled_by_id(duly: Command, shop: Shop) -> None:
+    job = shop.task("mail").enqueue("ann")
+
+    answer = duly("cancel", job.id)
+
+    assert (answer.code, answer.out) == (0, "cancelled 1 job\n")
+    assert job.state() is State.CANCELLED
+
+
+def test_what_is_refused_is_named_with_its_reason_and_the_exit_code_is_one(duly: Command, shop: Shop) -> None:
+    job = shop.task("mail").enqueue("ann")
+
+    answer = duly("retry", job.id, "f" * 32)
+
+    assert answer.code == 1
+    assert f"{job.id}: not retried: already waiting" in answer.out
+    assert f"{'f' * 32}: not retried: no job has this id" in answer.out
+
+
+def test_a_filter_acts_on_all_that_match_once_confirmed(duly: Command, shop: Shop) -> None:
+    ids = failed(shop, 3)
+    shop.task("fetch").enqueue(1)
+
+    answer = duly("retry", "--task", "mail", "--yes", "--json")
+
+    assert answer.code == 0
+    assert sorted(answer.document["changed"]) == sorted(ids)
+
+
+def test_many_need_a_word_of_confirmation_where_nobody_can_be_asked(duly: Command, shop: Shop) -> None:
+    failed(shop, 3)
+
+    answer = duly("retry", "--task", "mail")
+
+    assert answer.code == 2
+    assert "retry 3 jobs? Say --yes" in answer.err
+    assert shop.app.jobs.count(state="failed") == 3
+
+
+@pytest.mark.parametrize(("typed", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 2), ("", 1, 2)])
+def test_on_a_terminal_the_count_is_shown_and_asked_about(
+    duly: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch, typed: str, code: int, left: int
+) -> None:
+    failed(shop, 2)
+    monkeypatch.setattr(sys, "stdin", Terminal(typed))
+
+    answer = duly("retry", "--state", "failed")
+
+    assert answer.code == code
+    assert "retry 2 jobs? [y/N]" in answer.err
+    assert shop.app.jobs.count(state="failed") == left
+
+
+def test_a_filter_without_a_state_means_the_states_that_make_sense(duly: Command, shop: Shop) -> None:
+    done = shop.task("mail").enqueue("ann")
+    failed(shop, 1)
+    waiting = shop.task("mail").enqueue("bob")
+
+    cancelled = duly("cancel", "--task", "mail", "--yes", "--json").document
+    retried = duly("retry", "--task", "mail", "--yes", "--json").document
+
+    assert cancelled == {"changed": [waiting.id], "refused": {}}
+    assert len(retried["changed"]) == 1
+    assert done.state() is State.DONE
+
+
+def test_neither_ids_nor_filters_is_a_mistake(duly: Command, shop: Shop) -> None:
+    answer = duly("cancel")
+
+    assert answer.code == 2
+    assert "say which jobs to cancel" in answer.err
+
+
+def test_pages_are_walked_even_when_all_of_the_first_is_refused(
+    duly: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.cli.orders.BATCH", 2)
+    waiting = shop.task("mail").using(run_after="1h").enqueue_many([((str(n),), {}) for n in range(3)])
+    done = shop.task("mail").enqueue_many([((str(n),), {}) for n in range(4)])
+    shop.work()
+
+    document = duly("cancel", "--state", "done,waiting", "--yes", "--json").document
+
+    assert sorted(document["changed"]) == sorted(job.id for job in waiting)
+    assert document["refused"] == {job.id: "already done" for job in done}
+
+
+def test_a_filter_leaves_the_clockwork_alone(duly: Command, shop: Shop) -> None:
+    shop.work()  # puts the schedule's own job
+
+    answer = duly("cancel", "--state", "waiting", "--yes", "--json")
+
+    assert answer.document == {"changed": [], "refused": {}}
+    assert shop.app.jobs.count(queue="duly.schedules", state="waiting") == 1
