@@ -71,6 +71,7 @@ class Bench:
         self._lock = threading.Lock()
         self._buffer: deque[Holding] = deque()
         self._running = 0
+        self._aside = 0
         self._to_begin: list[Holding] = []
         self._for_loop: deque[Holding] = deque()
         self._is_loop_called = False
@@ -95,7 +96,7 @@ class Bench:
     @property
     def is_empty(self) -> bool:
         """Nothing runs, waits to run, or has ended without being collected."""
-        return not (self._running or self._buffer or self._to_begin or self._concluded)
+        return not (self._running or self._aside or self._buffer or self._to_begin or self._concluded)
 
     @property
     def has_news(self) -> bool:
@@ -150,7 +151,14 @@ class Bench:
 
     def call_aside(self, act: Callable[[], None]) -> None:
         """Run something of the user's that is no body, where it can block nobody."""
-        self._threads.submit(act, lambda _value, _failure: None)
+        with self._lock:
+            self._aside += 1
+        self._threads.submit(act, lambda _value, _failure: self._back_from_aside())
+
+    def _back_from_aside(self) -> None:
+        with self._lock:
+            self._aside -= 1
+        self._wake()
 
     def close(self, grace: timedelta) -> None:
         """End what can be ended. Bodies stuck in threads stay behind and die with the process."""

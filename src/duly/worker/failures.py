@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from typing import cast
 
 from duly import codec
 from duly.app import AnyTask
+from duly.errors import DulyError
 from duly.job import Request
 from duly.lifecycle import CRASH_CAP, Crash, Fail, Verdict
 from duly.task import Task, build_request
@@ -35,7 +38,11 @@ def hooks_for(holding: Holding, verdict: Verdict | None) -> tuple[Request, ...]:
     failure = failure_of(holding, verdict)
     if failure is None or not isinstance(hook, Task):
         return ()
-    return (build_request(cast(AnyTask, hook), Wishes(), codec.pack((failure.id, failure.error), {})),)
+    try:
+        return (build_request(cast(AnyTask, hook), Wishes(), codec.pack((failure.id, failure.error), {})),)
+    except DulyError:  # the failure itself must be recorded, whatever becomes of its hook
+        log.exception("on_failure of %s cannot be enqueued for job %s", failure.task, failure.id)
+        return ()
 
 
 def hook_call(holding: Holding, verdict: Verdict | None) -> Callable[[], None] | None:
@@ -47,7 +54,9 @@ def hook_call(holding: Holding, verdict: Verdict | None) -> Callable[[], None] |
 
     def call() -> None:
         try:
-            hook(failure)
+            answer = hook(failure)
+            if inspect.iscoroutine(answer):
+                asyncio.run(answer)
         except Exception:
             log.exception("on_failure of %s failed for job %s", failure.task, failure.id)
 
