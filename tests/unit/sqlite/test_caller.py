@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -245,6 +246,19 @@ def test_a_closed_connection_is_refused(driver: Driver, path: str) -> None:
 
     with pytest.raises(WrongConnection, match="closed"):
         driver.run_on(connection, add("one"))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="connections have no autocommit attribute yet")
+@pytest.mark.parametrize(("autocommit", "visible"), [(True, ["one"]), (False, [])])
+def test_the_autocommit_attribute_says_who_commits(
+    driver: Driver, path: str, autocommit: bool, visible: list[str]
+) -> None:
+    options: dict[str, Any] = {"autocommit": autocommit}
+    with closing(sqlite3.connect(path, **options)) as connection:
+        driver.run_on(connection, add("one"))
+
+        assert seen_from_outside(path) == visible
+        connection.rollback()
 
 
 class DjangoLike:

@@ -7,11 +7,13 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 
 import pytest
 from tests.unit.sqlite.conftest import OpenDriver
 from tests.unit.sqlite.notes import add, ask, texts
 
+from duly.errors import StoreUnavailable
 from duly.stores.sqlite import journal as module
 from duly.stores.sqlite.address import Mode
 from duly.stores.sqlite.driver import Driver
@@ -232,3 +234,22 @@ def test_a_reader_that_pins_a_huge_log_is_mentioned_once(
         checkpointer.write_back()
 
     assert [record.getMessage().count("End the long read") for record in caplog.records] == [1]
+
+
+def test_a_log_that_cannot_be_written_back_is_mentioned_and_harms_nobody(
+    pair: Pair, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer, second = pair
+    second.close()
+
+    assert not Checkpointer(writer, second, path).write_back()
+
+    assert not writer.in_transaction
+    assert "could not be written back" in caplog.text
+
+
+def test_a_journal_cannot_be_changed_under_others(open_driver: OpenDriver, driver: Driver) -> None:
+    driver.run(texts())  # holds the file in WAL mode
+
+    with pytest.raises(StoreUnavailable, match="Stop the other processes"):
+        open_driver("?journal=rollback", patience=timedelta(milliseconds=50))

@@ -260,6 +260,21 @@ def test_with_a_rollback_journal_a_commit_waits_for_readers(
     assert waiting.result() == 1
 
 
+def test_with_a_rollback_journal_a_reader_that_never_ends_fails_the_commit(
+    open_driver: OpenDriver, path: str
+) -> None:
+    driver = open_driver("?journal=rollback", patience=timedelta(milliseconds=200))
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("begin")
+        reader.execute("select * from duly_note").fetchall()
+
+        with pytest.raises(StoreUnavailable, match="locked"):
+            driver.run(add("late"))
+
+    assert driver.run(add("one")) == 1
+    assert seen_from_outside(path) == ["one"]
+
+
 def test_a_statement_for_a_table_that_is_gone_is_a_mismatch_of_schemas(driver: Driver) -> None:
     with pytest.raises(SchemaMismatch, match="duly_lost"):
         driver.run(ask("select * from duly_lost"))

@@ -136,10 +136,10 @@ class Batch:
             self._is_committing = True
             try:
                 self._connection.execute("COMMIT")
-            except sqlite3.OperationalError as error:
+            except sqlite3.Error as error:
                 self._is_committing = False
                 # With a rollback journal a reader keeps the commit waiting, and the transaction stays open.
-                if not is_busy(error) or not may_wait():
+                if not (is_busy(error) and self._connection.in_transaction and may_wait()):
                     raise
                 pause_briefly()
 
@@ -148,6 +148,7 @@ class Batch:
         for ticket in self._kept:
             ticket.settle(error)
         self.has_committed = bool(self._kept)
+        self._is_committing = False
 
     def _misplaced(self) -> StoreUnavailable | None:
         """An acknowledged write is in the file that the path names, not in one that was taken away."""
