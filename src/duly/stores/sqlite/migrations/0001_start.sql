@@ -4,6 +4,8 @@
 -- time of the machine, and mean nothing under another boot_id: a stepped wall clock ends no lease.
 -- One wide table holds jobs of every state. Each partial index serves one question, so a job pays
 -- only for the indexes of the state it is in, and finished jobs cost a claim nothing.
+-- Conditions that are tested on every write compare one by one: SQLite turns a list of more than two
+-- into a table of its own, which made each write of a job a third slower.
 
 create table duly_counter (
     name text primary key,
@@ -28,7 +30,9 @@ create table duly_job (
     queue text not null,
     rank integer not null,
     state text not null default 'waiting'
-        check (state in ('waiting', 'running', 'done', 'failed', 'cancelled', 'skipped')),
+        check (
+            state = 'waiting' or state = 'running' or state = 'done' or state = 'failed'
+            or state = 'cancelled' or state = 'skipped'),
     is_parked integer not null default 0 check (is_parked in (0, 1)),
     ready_at integer not null,
     due integer not null,
@@ -75,22 +79,23 @@ create index duly_job_ready on duly_job (queue, task, rank, ready_at)
 
 -- claim: what nobody wants any more, by lane, so that lanes this worker does not serve cost one seek.
 create index duly_job_expiry on duly_job (queue, task, expires_at)
-    where state = 'waiting' and expires_at is not null;
+    where expires_at is not null and state = 'waiting';
 
 -- claim: whose jobs are on loan, how many of each task, and which serials they hold.
-create index duly_job_running on duly_job (worker, task, queue, serial)
+create index duly_job_running on duly_job (worker, task, queue, serial, state)
     where state = 'running';
 
--- put, settle: what stands for a serial.
-create index duly_job_serial on duly_job (serial)
+-- put, settle: what stands for a serial: what runs, what is parked behind it, what is not.
+create index duly_job_serial on duly_job (serial, state, is_parked)
     where serial is not null and state in ('waiting', 'running');
 
--- find, count, census: waiting and finished jobs by lane, newest first within each.
-create index duly_job_waiting on duly_job (queue, task)
+-- find, count, census: waiting and finished jobs by lane, newest first within each. The state stands
+-- in the index as well, or every entry counted would be looked up in the table.
+create index duly_job_waiting on duly_job (queue, task, state)
     where state = 'waiting';
 
 create index duly_job_ended on duly_job (queue, task, state)
-    where finished_at is not null;
+    where state not in ('waiting', 'running');
 
 -- find by key, whatever became of the job.
 create index duly_job_key on duly_job (key, task)

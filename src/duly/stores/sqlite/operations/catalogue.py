@@ -1,4 +1,4 @@
-"""The operations of the SQLite store: descriptions that perform no I/O.
+"""Everything a SQLite store can be asked for: descriptions that perform no I/O.
 
 Each is a generator over the statements of the file in `sql/` that bears its name. A driver runs it
 inside one transaction, so everything in it happens at one moment.

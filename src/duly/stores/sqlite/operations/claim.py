@@ -7,7 +7,7 @@ the cost of a claim follows what it lends and not what waits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -67,7 +67,8 @@ def claim(world: World, ask: Ask) -> Steps[Claimed]:
     served = [track for values in (yield Statement(SQL["lanes"])) if _is_served(ask, track := Track(*values))]
     moving = [track for track in served if holds.on(ask.lanes[track.task], track.queue) is None]
     ready = [track for track in moving if track.first_ready_at <= world.now]
-    room = yield from Room.read(world, ask, (track.task for track in ready))
+    workers = [borrower.worker for borrower in borrowing]
+    room = yield from Room.read(world, ask, {track.task for track in ready}, workers)
     loan = Loan(world, ask, room)
     yield from loan.lend(ready)
     if loan.is_full:
@@ -98,7 +99,7 @@ class Loan:
         self._room = room
         self._seed = int(new_nonce(), 16) >> 2  # SQLite's integers are signed, and the generation is added
         self._refused: set[str] = set()
-        self._lent: list[tuple[Place, str | None]] = []
+        self._lent: list[tuple[int, Sequence[Candidate]]] = []
 
     @property
     def is_full(self) -> bool:
@@ -140,15 +141,25 @@ class Loan:
         left = self._room.left(track.task)
         return share if left is None else min(share, left + SLACK)
 
-    def _range(self, track: Track, limit: int) -> dict[str, object]:
-        where = {"queue": track.queue, "task": track.task, "rank": track.rank}
-        return where | {"now": self._world.now, "limit": limit}
+    def _range(self, track: Track, limit: int) -> dict[str, str | int]:
+        place: dict[str, str | int] = {"queue": track.queue, "task": track.task, "rank": track.rank}
+        return place | {"now": self._world.now, "limit": limit}
 
     def _serve(self, rank: int, rows: Sequence[Candidate]) -> Steps[None]:
+        wanted = self._ask.limit - len(self.claims)
+        if all(row.serial is None for row in rows) and self._is_unlimited({row.task for row in rows}):
+            yield from self._write(rank, rows[:wanted], parked=())
+        else:
+            yield from self._choose(rank, rows, wanted)
+
+    def _is_unlimited(self, tasks: Iterable[str]) -> bool:
+        return all(self._room.left(task) is None for task in tasks)
+
+    def _choose(self, rank: int, rows: Sequence[Candidate], wanted: int) -> Steps[None]:
+        """One by one: each loan may close a serial or a lane for those behind it."""
         on_loan = yield from self._on_loan(rows)
         lent: list[Candidate] = []
         parked: list[int] = []
-        wanted = self._ask.limit - len(self.claims)
         for row in rows:
             if len(lent) >= wanted:
                 break
@@ -158,13 +169,12 @@ class Loan:
                 parked.append(row.generation)
             elif self._room.take(row.task):
                 lent.append(row)
-                if row.serial is not None:
-                    on_loan[row.serial] += 1
+                on_loan[row.serial] += 1
             else:
                 self._refused.add(row.task)
         yield from self._write(rank, lent, parked)
 
-    def _on_loan(self, rows: Sequence[Candidate]) -> Steps[Counter[str]]:
+    def _on_loan(self, rows: Sequence[Candidate]) -> Steps[Counter[str | None]]:
         serials = {row.serial for row in rows if row.serial is not None}
         if not serials:
             return Counter()
@@ -178,29 +188,8 @@ class Loan:
             generations = pack([row.generation for row in lent])
             loan = {"generations": generations, "seed": self._seed, "worker": self._ask.worker}
             yield Statement(SQL["lend"], loan)
-            self._lent += [((rank, row.ready_at, row.generation), row.serial) for row in lent]
-            self.claims += [self._claim(row) for row in lent]
-
-    def _claim(self, row: Candidate) -> Claim:
-        return Claim(
-            row.id,
-            row.epoch,
-            f"{self._seed + row.generation:016x}",
-            row.task,
-            row.queue,
-            row.key,
-            row.generation,
-            row.arguments,
-            row.attempt,
-            row.crashes,
-            row.deferrals,
-            row.cycle,
-            row.is_suspect == 1,
-            instant(row.due),
-            instant_or_none(row.tick),
-            instant_or_none(row.first_failure),
-            row.context,
-        )
+            self._lent.append((rank, lent))
+            self.claims += _claims(lent, self._seed)
 
     def _park_refused(self, ready: Sequence[Track]) -> Steps[None]:
         """In lanes that may start nothing now, jobs behind a run leave the ready set all the same."""
@@ -218,10 +207,42 @@ class Loan:
 
     def _is_behind(self, place: Place, serial: str, per_key: int, runs: int) -> bool:
         """As it was when this claim came to it: later loans did not yet count, and a full claim stops."""
-        if self.is_full and (not self._lent or place > self._lent[-1][0]):
+        lent = [(rank, *row[:2], row.serial) for rank, rows in self._lent for row in rows]
+        if self.is_full and (not lent or place > lent[-1][:3]):
             return False
-        later = sum(1 for other, lent in self._lent if lent == serial and other > place)
+        later = sum(1 for *other, held in lent if held == serial and (*other,) > place)
         return runs - later >= per_key
+
+
+def _claims(lent: Sequence[Candidate], seed: int) -> list[Claim]:
+    """Spelled out and in one go: this is where a claim spends its Python."""
+    return [
+        Claim._make(
+            (
+                job_id,
+                epoch,
+                f"{seed + generation:016x}",
+                task,
+                queue,
+                key,
+                generation,
+                arguments,
+                attempt,
+                crashes,
+                deferrals,
+                cycle,
+                is_suspect == 1,
+                instant(due),
+                tick if tick is None else instant(tick),
+                failure if failure is None else instant(failure),
+                context,
+            )
+        )
+        for (
+            _, generation, job_id, epoch, task, queue, key, arguments, attempt, crashes, deferrals, cycle,
+            is_suspect, due, tick, failure, context, _, _
+        ) in lent
+    ]  # fmt: skip
 
 
 # --- when to ask again --------------------------------------------------------------------------

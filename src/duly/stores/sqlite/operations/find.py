@@ -146,12 +146,13 @@ def explain(world: World, job_id: str) -> Steps[Standing | None]:
 
 
 def _blocker(world: World, row: Row) -> Steps[str]:
-    running = [peer for peer in (yield from world.peers(row.serial)) if peer.state == State.RUNNING]
-    if not running:
+    running = (yield from world.running(row.serial)) if row.serial is not None else []
+    first = (yield from world.row(running[0].id)) if running else None
+    if first is None:
         return "no other run of its key"
-    leases = yield from _leases(world, {running[0].worker})
-    until = lease_end(world.moment, leases.get(running[0].worker)).isoformat()
-    return f"run {running[0].id} holds the key on {running[0].worker} until {until}"
+    leases = yield from _leases(world, {first.worker})
+    until = lease_end(world.moment, leases.get(first.worker)).isoformat()
+    return f"run {first.id} holds the key on {first.worker} until {until}"
 
 
 def _held(world: World, scope: Scope, name: str) -> Steps[tuple[bool, str]]:

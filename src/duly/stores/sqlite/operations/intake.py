@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import fields
+from typing import Any, Final
 
 from duly.job import Clash, Decision, Delivery, Guard, Keep, Overlap, Request
 from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.arrivals import Arrival
 from duly.stores.sqlite.operations.batch import pack
-from duly.stores.sqlite.operations.moment import duration, instant_or_none, span, stamp_or_none
+from duly.stores.sqlite.operations.moment import (
+    duration,
+    duration_or_none,
+    instant_or_none,
+    span,
+    span_or_none,
+    stamp_or_none,
+)
 from duly.stores.sqlite.operations.put import SQL as PUT
 from duly.stores.sqlite.operations.put import put, put_arrivals
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
 
 SQL = statements("intake")
+
+FIELDS: Final = frozenset(field.name for field in fields(Request))
 
 
 def offer(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
@@ -72,8 +82,8 @@ def encode(request: Request) -> str:
         "key": request.key,
         "serial": request.serial,
         "run_after": stamp_or_none(request.run_after),
-        "delay": None if request.delay is None else span(request.delay),
-        "expires_after": None if request.expires_after is None else span(request.expires_after),
+        "delay": span_or_none(request.delay),
+        "expires_after": span_or_none(request.expires_after),
         "clash": request.clash,
         "overlap": request.overlap,
         "per_key": request.per_key,
@@ -88,20 +98,18 @@ def encode(request: Request) -> str:
 
 
 def decode(text: str) -> Request:
-    """The request that `encode` wrote."""
-    values: dict[str, Any] = json.loads(text)
+    """The request that `encode` wrote; a field that only newer code knows is left to newer code."""
+    values: dict[str, Any] = {name: value for name, value in json.loads(text).items() if name in FIELDS}
     guard, keep = values["guard"], values["keep"]
-    return Request(
-        **values
-        | {
-            "run_after": instant_or_none(values["run_after"]),
-            "delay": None if values["delay"] is None else duration(values["delay"]),
-            "expires_after": None if values["expires_after"] is None else duration(values["expires_after"]),
-            "clash": Clash(values["clash"]),
-            "overlap": Overlap(values["overlap"]),
-            "guard": None if guard is None else Guard(duration(guard[0]), trailing=guard[1]),
-            "delivery": Delivery(values["delivery"]),
-            "keep": Keep(duration(keep[0]), duration(keep[1])),
-            "tick": instant_or_none(values["tick"]),
-        }
-    )
+    values |= {
+        "run_after": instant_or_none(values["run_after"]),
+        "delay": duration_or_none(values["delay"]),
+        "expires_after": duration_or_none(values["expires_after"]),
+        "clash": Clash(values["clash"]),
+        "overlap": Overlap(values["overlap"]),
+        "guard": None if guard is None else Guard(duration(guard[0]), trailing=guard[1]),
+        "delivery": Delivery(values["delivery"]),
+        "keep": Keep(duration(keep[0]), duration(keep[1])),
+        "tick": instant_or_none(values["tick"]),
+    }
+    return Request(**values)

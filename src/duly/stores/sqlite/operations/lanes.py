@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from duly.stores.contract import Ask, Lane, Scope
@@ -69,10 +69,11 @@ class Room:
         self.started: list[str] = []
 
     @classmethod
-    def read(cls, world: World, ask: Ask, tasks: Iterable[str]) -> Steps[Room]:
-        """Limits are derived from what is on loan, so they cannot drift."""
-        lanes = [ask.lanes[task] for task in sorted(set(tasks))]
-        running = yield from _running([lane.task for lane in lanes if lane.concurrency is not None])
+    def read(cls, world: World, ask: Ask, tasks: set[str], workers: Sequence[str]) -> Steps[Room]:
+        """Limits are derived from what these workers have on loan, so they cannot drift."""
+        lanes = [ask.lanes[task] for task in sorted(tasks)]
+        limited = [lane.task for lane in lanes if lane.concurrency is not None]
+        running = yield from _running(workers, limited)
         starts: dict[str, list[int]] = {}
         for lane in lanes:
             starts[lane.task] = yield from _starts(world, lane)
@@ -112,10 +113,10 @@ class Room:
         return self._starts[task][-rate.starts] + span(rate.per)
 
 
-def _running(tasks: list[str]) -> Steps[Counter[str]]:
+def _running(workers: Sequence[str], tasks: Sequence[str]) -> Steps[Counter[str]]:
     if not tasks:
         return Counter()
-    found = yield Statement(SQL["running"], {"tasks": pack(tasks)})
+    found = yield Statement(SQL["running"], {"workers": pack(workers), "tasks": pack(tasks)})
     return Counter(dict(found))
 
 

@@ -27,7 +27,7 @@ def stamp_or_none(instant: datetime | None) -> int | None:
 
 def instant(stamped: int) -> datetime:
     """A stored wall time as people know it."""
-    return _EPOCH + timedelta(microseconds=stamped)
+    return _EPOCH + timedelta(0, 0, stamped)
 
 
 def instant_or_none(stamped: int | None) -> datetime | None:
@@ -40,9 +40,19 @@ def span(length: timedelta) -> int:
     return length // _MICROSECOND
 
 
+def span_or_none(length: timedelta | None) -> int | None:
+    """A length of time as stored, where there may be none."""
+    return None if length is None else span(length)
+
+
 def duration(length: int) -> timedelta:
     """A stored length of time."""
     return timedelta(microseconds=length)
+
+
+def duration_or_none(length: int | None) -> timedelta | None:
+    """A stored length of time, where there may be none."""
+    return None if length is None else duration(length)
 
 
 @dataclass(frozen=True, slots=True)

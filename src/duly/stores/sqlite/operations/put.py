@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 from duly import clash
-from duly.job import Decision, Request, State, Wish
+from duly.job import Decision, Overlap, Request, State, Wish
 from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.arrivals import Arrival, are_alike, columns
 from duly.stores.sqlite.operations.batch import is_cut_short, pack
 from duly.stores.sqlite.operations.moment import instant, span, stamp
-from duly.stores.sqlite.operations.rows import Peer
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
 
 SQL = statements("put")
+
+SLICE: Final = 5000
+"""Requests per statement: more would not be faster, and the text of a million is held in memory thrice."""
 
 
 def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
@@ -55,8 +58,13 @@ def _taken(arrivals: Sequence[Arrival]) -> Steps[set[str]]:
 
 
 def _store(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:
-    if not fresh:
-        return []
+    placed: list[Placed] = []
+    for start in range(0, len(fresh), SLICE):
+        placed += yield from _store_slice(world, fresh[start : start + SLICE])
+    return placed
+
+
+def _store_slice(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:
     text, job = _insertion(fresh)
     if is_cut_short(job["batch"]):
         return (yield from _store_singly(world, fresh))
@@ -111,25 +119,26 @@ def scene_of(world: World, request: Request) -> Steps[clash.Scene]:
     serial = request.lane_of_serial
     if serial is None:
         return clash.Scene()
-    peers = yield from world.peers(serial)
+    waiting = yield from _waiting(world, request, serial)
+    running = yield from world.running(serial)
     window = yield from window_of(serial)
     marker = yield Statement(SQL["has_marker"], {"serial": serial})
-    return clash.Scene(
-        waiting=[_stander(peer) for peer in peers if peer.state == State.WAITING],
-        running=[_stander(peer) for peer in peers if peer.state == State.RUNNING],
-        window=window,
-        has_marker=bool(marker),
-    )
+    return clash.Scene(waiting=waiting, running=running, window=window, has_marker=bool(marker))
+
+
+def _waiting(world: World, request: Request, serial: str) -> Steps[list[clash.Stander]]:
+    """What waits for the serial. A chain of ticks may be long: there the oldest and those of the key do."""
+    if request.serial is None or request.overlap not in (Overlap.QUEUE_ALL, Overlap.ALLOW):
+        return (yield from world.waiting(serial))
+    oldest = yield Statement(SQL["oldest"], {"serial": serial})
+    of_key = yield Statement(SQL["of_key"], {"serial": serial, "key": request.key})
+    return [clash.Stander(*values) for values in sorted({*oldest, *of_key}, key=itemgetter(2))]
 
 
 def window_of(serial: str | None) -> Steps[clash.Window | None]:
     """The duplicate guard last opened for a serial."""
     found = yield Statement(SQL["window"], {"serial": serial})
     return clash.Window(instant(found[0][0]), found[0][1]) if found else None
-
-
-def _stander(peer: Peer) -> clash.Stander:
-    return clash.Stander(peer.id, peer.key, peer.generation)
 
 
 def _clear_the_way(world: World, request: Request, placement: clash.Placement) -> Steps[None]:

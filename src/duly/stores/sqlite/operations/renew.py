@@ -27,9 +27,15 @@ def renew(world: World, card: WorkerCard, fences: Sequence[Fence], lease: timede
     presence = {"lease_until": moment.boot + span(lease), "boot_id": moment.boot_id, "now": moment.now}
     yield Statement(SQL["beat"], card_columns(card) | presence)
     changed = yield Statement(SQL["changed"], {"claims": pack(fences)})
-    lost = frozenset(fences[place] for place, is_lost, _ in changed if is_lost)
-    orders = {fences[place]: _order(wish) for place, is_lost, wish in changed if not is_lost}
-    return Renewal(lost, orders)
+    lost: set[Fence] = set()
+    orders: dict[Fence, Order] = {}
+    for place, is_lost, wish in changed:
+        fence = fences[int(place)]
+        if is_lost:
+            lost.add(fence)
+        else:
+            orders[fence] = _order(wish)
+    return Renewal(frozenset(lost), orders)
 
 
 def _order(wish: str | None) -> Order:

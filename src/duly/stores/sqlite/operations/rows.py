@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from duly.job import Delivery, HistoryLine, Job, Overlap, State, Wish
 from duly.stores.sqlite.operations.moment import Moment, instant, instant_or_none
@@ -75,19 +75,6 @@ class Row:
 
 
 FIELDS: Final = tuple(field.name for field in fields(Row))
-
-
-class Peer(NamedTuple):
-    """What matters of a live job to others of its serial."""
-
-    generation: int
-    id: str
-    key: str | None
-    state: str
-    is_parked: int
-    per_key: int
-    overlap: str
-    worker: str
 
 
 def job_of(row: Row, moment: Moment, lease_until: int | None, history: Sequence[HistoryLine] = ()) -> Job:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from duly.clash import Scene, place
 from duly.job import FINISHED, Clash, Delivery, Fence, Request, State, Wish
 from duly.lifecycle import (
+    EVENTS,
     GOES_ON,
     Again,
     Conclusion,
@@ -16,6 +17,7 @@ from duly.lifecycle import (
     Settled,
     Standing,
     TryAgain,
+    Verdict,
     conclude,
     error_of,
     wait_of,
@@ -106,7 +108,7 @@ def _settle_one(world: World, worker: str, settlement: Settlement) -> Steps[Sett
         yield from _refuse(world, worker, row, settlement)
         return Settled.LOST
     own = yield from _own(world, row, settlement)
-    standing = yield from _standing(world, row, own)
+    standing = yield from _standing(row, settlement.verdict, own)
     conclusion = conclude(settlement.verdict, standing)
     started_at = stamp_or_none(settlement.started_at)
     yield from world.note(row, conclusion.event, conclusion.reason, started_at=started_at)
@@ -144,17 +146,25 @@ def _takes_effect(world: World, request: Request) -> Steps[bool]:
     return request.clash is not Clash.SEED and place(request, scene, world.moment.instant).creates
 
 
-def _standing(world: World, row: Row, own: Sequence[Request]) -> Steps[Standing]:
-    peers = yield from world.peers(row.serial)
-    behind = [peer.id for peer in peers if peer.state == State.WAITING and peer.key == row.key]
-    wished = [request.id for request in own]
+def _standing(row: Row, verdict: Verdict, own: Sequence[Request]) -> Steps[Standing]:
+    # Who waits behind matters only to a run that would go on or asks for its own key; a chain may be long.
+    matters = bool(own) or EVENTS[type(verdict)] in GOES_ON
+    queued = (yield from _queued(row)) if matters else None
     return Standing(
         superseded_by=row.superseded_by,
         wish=row.wish,
-        queued=next((ids[-1] for ids in (behind, wished) if ids), None),
+        queued=queued or (own[-1].id if own else None),
         crashes=row.crashes,
         is_spent=row.delivery is Delivery.AT_MOST_ONCE and row.has_begun,
     )
+
+
+def _queued(row: Row) -> Steps[str | None]:
+    """The newest request that waits for the key of a run."""
+    if row.serial is None:
+        return None
+    found = yield Statement(SQL["queued"], {"serial": row.serial, "key": row.key})
+    return found[0][0] if found else None
 
 
 def _follow_ups(settlement: Settlement, own: Sequence[Request], standing: Standing) -> list[Request]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from duly.clash import Stander
 from duly.ids import new_nonce
 from duly.job import Overlap, State, Wish
 from duly.lifecycle import move
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.moment import Moment
-from duly.stores.sqlite.operations.rows import Peer, Row
+from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.texts import statements
 
 SQL = statements("row")
@@ -41,12 +42,15 @@ class World:
         known = {values[0]: Row(*values) for values in found}
         return [known[generation] for generation in wanted if generation in known]
 
-    def peers(self, serial: str | None) -> Steps[list[Peer]]:
-        """Live jobs of one serial, oldest request first."""
-        if serial is None:
-            return []
-        found = yield Statement(SQL["peers"], {"serial": serial})
-        return [Peer(*values) for values in found]
+    def waiting(self, serial: str) -> Steps[list[Stander]]:
+        """What waits for a serial, oldest request first."""
+        found = yield Statement(SQL["waiting"], {"serial": serial})
+        return [Stander(*values) for values in found]
+
+    def running(self, serial: str) -> Steps[list[Stander]]:
+        """What runs for a serial, oldest request first."""
+        found = yield Statement(SQL["running"], {"serial": serial})
+        return [Stander(*values) for values in found]
 
     # writing
 
@@ -103,7 +107,7 @@ class World:
         """A perpetual that was stopped stays stopped, unless it is deleted or a newer request stands."""
         if not row.perpetual or row.serial is None or row.wish is Wish.DELETE:
             return
-        if not (yield from self.peers(row.serial)):
+        if not (yield Statement(SQL["is_live"], {"serial": row.serial})):
             yield Statement(SQL["mark"], {"serial": row.serial, "at": self.now})
 
     def unmark(self, serial: str | None) -> Steps[None]:
@@ -122,18 +126,16 @@ class World:
 
     def promote(self, serial: str | None) -> Steps[None]:
         """Something of this serial ended: the oldest parked request becomes ready if it may run now."""
-        peers = yield from self.peers(serial)
-        ready = first_to_promote(peers)
-        if ready is not None:
-            yield Statement(SQL["unpark"], {"generation": ready.generation})
+        if serial is None:
+            return
+        for parked in (yield Statement(SQL["parked"], {"serial": serial})):
+            if may_leave(*parked[1:]):
+                yield Statement(SQL["unpark"], {"generation": parked[0]})
 
 
-def first_to_promote(peers: list[Peer]) -> Peer | None:
-    """The parked job that may leave its place now, if any."""
-    waiting = [peer for peer in peers if peer.state == State.WAITING]
-    parked = [peer for peer in waiting if peer.is_parked]
-    if not parked or len(peers) - len(waiting) >= max(parked[0].per_key, 1):
-        return None
-    goes_one_by_one = parked[0].overlap == Overlap.QUEUE_ALL and parked[0].per_key == 1
-    is_second = goes_one_by_one and len(parked) < len(waiting)
-    return None if is_second else parked[0]
+def may_leave(per_key: int, overlap: str, has_waiting: int, running: int) -> bool:
+    """Whether the oldest parked request of a serial may leave its place."""
+    if running >= max(per_key, 1):
+        return False
+    # One after the other, also while the one in front waits to be tried again.
+    return not (has_waiting and overlap == Overlap.QUEUE_ALL and per_key == 1)

@@ -14,6 +14,7 @@ select scope, name, until from duly_switch where until is null or until > :now
 
 -- name: lanes
 -- Every (queue, task, rank) with something unparked waiting in it, and the first ready_at there.
+-- One subquery per column: a comparison of whole rows would start at the equal ones and walk over them.
 with recursive lane (queue, task, rank, ready_at) as (
     select * from (
         select queue, task, rank, ready_at from duly_job indexed by duly_job_ready
@@ -21,17 +22,27 @@ with recursive lane (queue, task, rank, ready_at) as (
         order by queue, task, rank, ready_at limit 1)
     union all
     select job.queue, job.task, job.rank, job.ready_at
-    from lane cross join duly_job as job on job.generation = (
-        select generation from duly_job indexed by duly_job_ready
-        where state = 'waiting' and is_parked = 0 and (queue, task, rank) > (lane.queue, lane.task, lane.rank)
-        order by queue, task, rank, ready_at limit 1)
+    from lane cross join duly_job as job on job.generation = coalesce(
+        (select generation from duly_job indexed by duly_job_ready
+            where state = 'waiting' and is_parked = 0
+                and queue = lane.queue and task = lane.task and rank > lane.rank
+            order by rank, ready_at limit 1),
+        (select generation from duly_job indexed by duly_job_ready
+            where state = 'waiting' and is_parked = 0 and queue = lane.queue and task > lane.task
+            order by task, rank, ready_at limit 1),
+        (select generation from duly_job indexed by duly_job_ready
+            where state = 'waiting' and is_parked = 0 and queue > lane.queue
+            order by queue, task, rank, ready_at limit 1))
 )
 select queue, task, rank, ready_at from lane
 
 -- name: running
-select task, count(*) from duly_job indexed by duly_job_running
-where state = 'running' and task in (select value from json_each(:tasks))
-group by task
+-- How many jobs of some tasks are on loan, without looking at those of other tasks.
+select task.value, count(*)
+from json_each(:workers) as worker cross join json_each(:tasks) as task
+cross join duly_job as job indexed by duly_job_running
+    on job.state = 'running' and job.worker = worker.value and job.task = task.value
+group by task.value
 
 -- name: ready
 select ready_at, generation, id, epoch + 1, task, queue, key, arguments, attempt, crashes, deferrals, cycle,
@@ -44,8 +55,8 @@ limit :limit
 
 -- name: on_loan
 select serial, count(*) from duly_job indexed by duly_job_serial
-where serial in (select value from json_each(:serials)) and state in ('waiting', 'running')
-    and state = 'running'
+where serial in (select value from json_each(:serials))
+    and state in ('waiting', 'running') and state = 'running'
 group by serial
 
 -- name: lend

@@ -14,7 +14,7 @@ select task, queue, 'running', count(*) from duly_job indexed by duly_job_runnin
 where state = 'running' group by queue, task
 union all
 select task, queue, state, count(*) from duly_job indexed by duly_job_ended
-where finished_at is not null group by queue, task, state
+where state not in ('waiting', 'running') group by queue, task, state
 
 -- name: tallies
 select name, amount from duly_tally

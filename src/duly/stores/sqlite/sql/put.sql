@@ -53,6 +53,26 @@ where exists (
         where serial = batch.value and state in ('waiting', 'running'))
     or exists (select 1 from duly_marker where serial = batch.value)
 
+-- name: oldest
+-- The oldest of many that wait for a serial: the first that is not parked, or the first that is.
+select * from (
+    select id, key, generation from duly_job indexed by duly_job_serial
+    where serial = :serial and state in ('waiting', 'running') and state = 'waiting' and is_parked = 0
+    order by generation limit 1)
+union all
+select * from (
+    select id, key, generation from duly_job indexed by duly_job_serial
+    where serial = :serial and state in ('waiting', 'running') and state = 'waiting' and is_parked = 1
+    order by generation limit 1)
+order by generation
+limit 1
+
+-- name: of_key
+-- What waits for one key of a serial with many: few jobs ever bear the key of one tick.
+select id, key, generation from duly_job indexed by duly_job_key
+where key = :key and serial = :serial and state = 'waiting'
+order by generation
+
 -- name: window
 select until, id from duly_window where serial = :serial
 

@@ -29,10 +29,13 @@ with recursive lane (queue, task, expires_at) as (
         order by queue, task, expires_at limit 1)
     union all
     select job.queue, job.task, job.expires_at
-    from lane cross join duly_job as job on job.generation = (
-        select generation from duly_job indexed by duly_job_expiry
-        where state = 'waiting' and expires_at is not null and (queue, task) > (lane.queue, lane.task)
-        order by queue, task, expires_at limit 1)
+    from lane cross join duly_job as job on job.generation = coalesce(
+        (select generation from duly_job indexed by duly_job_expiry
+            where state = 'waiting' and expires_at is not null and queue = lane.queue and task > lane.task
+            order by task, expires_at limit 1),
+        (select generation from duly_job indexed by duly_job_expiry
+            where state = 'waiting' and expires_at is not null and queue > lane.queue
+            order by queue, task, expires_at limit 1))
 )
 select queue, task from lane where expires_at <= :now
 

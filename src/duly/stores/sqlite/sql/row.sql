@@ -41,12 +41,35 @@ delete from duly_job where generation = :generation
 -- name: remove_history
 delete from duly_history where job = :entered
 
--- name: peers
--- Oldest request first: rows of one serial lie in the index by their generation.
-select generation, id, key, state, is_parked, per_key, overlap, worker
-from duly_job indexed by duly_job_serial
-where serial = :serial and state in ('waiting', 'running')
+-- name: waiting
+-- What waits for a serial, oldest request first.
+select id, key, generation from duly_job indexed by duly_job_serial
+where serial = :serial and state in ('waiting', 'running') and state = 'waiting'
 order by generation
+
+-- name: running
+-- What runs for a serial, oldest request first.
+select id, key, generation from duly_job indexed by duly_job_serial
+where serial = :serial and state in ('waiting', 'running') and state = 'running'
+order by generation
+
+-- name: is_live
+select 1 from duly_job indexed by duly_job_serial
+where serial = :serial and state in ('waiting', 'running')
+limit 1
+
+-- name: parked
+-- The oldest parked request of a serial, whether another waits unparked, and how many run.
+select generation, per_key, overlap,
+    exists (
+        select 1 from duly_job indexed by duly_job_serial
+        where serial = :serial and state in ('waiting', 'running') and state = 'waiting' and is_parked = 0),
+    (select count(*) from duly_job indexed by duly_job_serial
+        where serial = :serial and state in ('waiting', 'running') and state = 'running')
+from duly_job indexed by duly_job_serial
+where serial = :serial and state in ('waiting', 'running') and state = 'waiting' and is_parked = 1
+order by generation
+limit 1
 
 -- name: unpark
 update duly_job set is_parked = 0 where generation = :generation

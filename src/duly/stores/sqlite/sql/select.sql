@@ -39,10 +39,11 @@ with recursive lane (queue, task) as (
         where state = 'waiting' order by queue, task limit 1)
     union all
     select job.queue, job.task
-    from lane cross join duly_job as job on job.generation = (
-        select generation from duly_job indexed by duly_job_waiting
-        where state = 'waiting' and (queue, task) > (lane.queue, lane.task)
-        order by queue, task limit 1)
+    from lane cross join duly_job as job on job.generation = coalesce(
+        (select generation from duly_job indexed by duly_job_waiting
+            where state = 'waiting' and queue = lane.queue and task > lane.task order by task limit 1),
+        (select generation from duly_job indexed by duly_job_waiting
+            where state = 'waiting' and queue > lane.queue order by queue, task limit 1))
 )
 select queue, task, 'waiting' from lane
 
@@ -50,13 +51,18 @@ select queue, task, 'waiting' from lane
 with recursive lane (queue, task, state) as (
     select * from (
         select queue, task, state from duly_job indexed by duly_job_ended
-        where finished_at is not null order by queue, task, state limit 1)
+        where state not in ('waiting', 'running') order by queue, task, state limit 1)
     union all
     select job.queue, job.task, job.state
-    from lane cross join duly_job as job on job.generation = (
-        select generation from duly_job indexed by duly_job_ended
-        where finished_at is not null and (queue, task, state) > (lane.queue, lane.task, lane.state)
-        order by queue, task, state limit 1)
+    from lane cross join duly_job as job on job.generation = coalesce(
+        (select generation from duly_job indexed by duly_job_ended
+            where state not in ('waiting', 'running') and queue = lane.queue and task = lane.task and state > lane.state
+            order by state limit 1),
+        (select generation from duly_job indexed by duly_job_ended
+            where state not in ('waiting', 'running') and queue = lane.queue and task > lane.task
+            order by task, state limit 1),
+        (select generation from duly_job indexed by duly_job_ended
+            where state not in ('waiting', 'running') and queue > lane.queue order by queue, task, state limit 1))
 )
 select queue, task, state from lane
 
@@ -67,7 +73,7 @@ order by generation desc limit :limit
 
 -- name: ended_in
 select generation from duly_job indexed by duly_job_ended
-where finished_at is not null and queue = :queue and task = :task and state = :state and generation < :before
+where state not in ('waiting', 'running') and queue = :queue and task = :task and state = :state and generation < :before
 order by generation desc limit :limit
 
 -- name: running
@@ -80,4 +86,4 @@ where state = 'waiting' and queue = :queue and task = :task
 
 -- name: count_ended_in
 select count(*) from duly_job indexed by duly_job_ended
-where finished_at is not null and queue = :queue and task = :task and state = :state
+where state not in ('waiting', 'running') and queue = :queue and task = :task and state = :state

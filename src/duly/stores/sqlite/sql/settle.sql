@@ -36,3 +36,10 @@ set result = kept.value ->> 1, result_until = :now + (kept.value ->> 2)
 from json_each(:results) as kept
 where duly_job.id = kept.value ->> 0
     and duly_job.generation in (select generation from duly_history where number > :mark)
+
+-- name: queued
+-- The newest request that waits for a serial and a key.
+select id from duly_job indexed by duly_job_serial
+where serial = :serial and state in ('waiting', 'running') and state = 'waiting' and key is :key
+order by generation desc
+limit 1

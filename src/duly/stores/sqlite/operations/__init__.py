@@ -1,0 +1,7 @@
+"""The operations of the SQLite store, one module and one file of SQL for each."""
+
+from __future__ import annotations
+
+from duly.stores.sqlite.operations.catalogue import Operations
+
+__all__ = ["Operations"]
