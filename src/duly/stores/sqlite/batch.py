@@ -132,14 +132,14 @@ class Batch:
 
     def _commit(self) -> None:
         may_wait = deadline(self._patience)
-        while self._connection.in_transaction:
+        while self._is_open():
             self._is_committing = True
             try:
                 self._connection.execute("COMMIT")
             except sqlite3.Error as error:
                 self._is_committing = False
                 # With a rollback journal a reader keeps the commit waiting, and the transaction stays open.
-                if not (is_busy(error) and self._connection.in_transaction and may_wait()):
+                if not (is_busy(error) and self._is_open() and may_wait()):
                     raise
                 pause_briefly()
 
@@ -169,7 +169,10 @@ class Batch:
             self.taken.remove(ticket)
         self._queue.put_back(self._kept)
 
+    def _is_open(self) -> bool:
+        return self._connection.in_transaction
+
     def _roll_back(self) -> None:
-        if self._connection.in_transaction:
+        if self._is_open():
             with suppress(sqlite3.Error):  # a disk that fails here has failed before, and that error is told
                 self._connection.execute("ROLLBACK")
