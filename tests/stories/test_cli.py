@@ -25,7 +25,7 @@ if __name__ == "__main__": hello.enqueue("world")
 """
 
 SHOP = """
-import logging, os, time
+import asyncio, logging, os, time
 import duly
 app = duly.Duly(lease="5s")
 log = logging.getLogger("shop")
@@ -41,8 +41,14 @@ def nap(seconds: float) -> None:
     open(f"began-{os.getpid()}", "w").close()
     time.sleep(seconds)
 
+@app.task
+async def doze(seconds: float) -> None:
+    open(f"began-{os.getpid()}", "w").close()
+    await asyncio.sleep(seconds)
+
 @app.task(retry=duly.Retry(on=OSError, attempts=2, first="10ms"))
-def slip() -> None:
+def slip(run: duly.Run) -> None:
+    open(f"began-{run.attempt}", "w").close()
     raise OSError("slippery")
 """
 
@@ -111,6 +117,14 @@ def folder(tmp_path: Path) -> Generator[Folder]:
         process.communicate()
 
 
+def outdate(folder: Folder) -> None:
+    """As a migration by newer code leaves the store."""
+    connection = sqlite3.connect(folder.path / "duly.db")
+    connection.execute("update duly_schema set oldest_code = 999")
+    connection.commit()
+    connection.close()
+
+
 def test_six_lines_and_two_commands_are_a_quickstart(folder: Folder) -> None:
     folder.write("hello.py", QUICKSTART)
     folder.start("hello.py").communicate(timeout=30)
@@ -159,7 +173,7 @@ def test_a_burst_says_who_works_on_what_and_logs_failures_always(folder: Folder)
 
     assert code == 0
     assert "worker ann on sqlite:///duly.db" in err
-    assert "3 tasks, 0 schedules, queues default, other, 20 at a time" in err
+    assert "4 tasks, 0 schedules, queues default, other, 20 at a time" in err
     assert "(shop.mail) failed" in err
     assert "LookupError: nobody" in err
 
@@ -168,7 +182,7 @@ def test_a_try_that_failed_is_logged_with_its_reason(folder: Folder) -> None:
     folder.python("import shop; shop.slip.enqueue()")
 
     worker = folder.duly("worker", "shop:app")
-    folder.until(lambda: folder.jobs()[0]["state"] == "failed", "the second try")
+    folder.until_a_nap_began(2)
     worker.terminate()
     _, err = worker.communicate(timeout=20)
 
@@ -195,10 +209,9 @@ def test_json_logs_carry_the_job_and_what_was_bound(folder: Folder) -> None:
 
 
 def test_a_terminated_worker_finishes_what_runs_and_takes_nothing_more(folder: Folder) -> None:
-    folder.python("import shop; shop.nap.enqueue(0.6)")
+    folder.python("import shop; shop.nap.enqueue(0.6); shop.mail.enqueue('ann')")
     worker = folder.duly("worker", "shop:app", "-c", "1")
     folder.until_a_nap_began()
-    folder.python("import shop; shop.mail.enqueue('ann')")
 
     worker.terminate()
 
@@ -207,7 +220,7 @@ def test_a_terminated_worker_finishes_what_runs_and_takes_nothing_more(folder: F
 
 
 def test_grace_bounds_how_long_a_stopping_worker_waits(folder: Folder) -> None:
-    folder.python("import shop; shop.nap.enqueue(30)")
+    folder.python("import shop; shop.doze.enqueue(60)")
     worker = folder.duly("worker", "shop:app", "--grace", "100ms")
     folder.until_a_nap_began()
 
@@ -215,8 +228,7 @@ def test_grace_bounds_how_long_a_stopping_worker_waits(folder: Folder) -> None:
 
     assert worker.wait(20) == 0
     (job,) = folder.jobs()
-    assert job["state"] in ("waiting", "running")
-    assert job["attempt"] == 0
+    assert (job["state"], job["attempt"]) == ("waiting", 0)
 
 
 def test_a_worn_out_worker_starts_afresh_and_loses_nothing(folder: Folder) -> None:
@@ -242,14 +254,24 @@ def test_an_internal_error_ends_the_worker_loudly(folder: Folder) -> None:
 
 def test_a_worker_that_newer_code_has_overtaken_leaves_in_peace(folder: Folder) -> None:
     folder.python("import shop; shop.mail.enqueue('ann')")
-    connection = sqlite3.connect(folder.path / "duly.db")
-    connection.execute("update duly_schema set oldest_code = 999")
-    connection.commit()
-    connection.close()
+    outdate(folder)
 
     code, _, err = folder.run("worker", "shop:app")
 
     assert code == 0
+    assert "newer code has taken over" in err
+
+
+def test_a_worker_is_overtaken_by_a_migration_while_it_works(folder: Folder) -> None:
+    folder.write("quick.py", SHOP + "\nimport duly.cli.worker\nduly.cli.worker.SCHEMA_EVERY = 0.05\n")
+    folder.python("import quick; quick.nap.enqueue(0.3)")
+    worker = folder.duly("worker", "quick:app")
+    folder.until_a_nap_began()
+
+    outdate(folder)
+    _, err = worker.communicate(timeout=20)
+
+    assert worker.returncode == 0
     assert "newer code has taken over" in err
 
 
@@ -281,18 +303,16 @@ def test_a_person_finds_and_mends_a_failure(folder: Folder) -> None:
     folder.python("import shop; shop.mail.using(key='letter').enqueue('nobody')")
     folder.run("worker", "shop:app", "--burst")
 
-    _, listed, _ = folder.run("jobs", "--state", "failed", "--json")
-    (job,) = json.loads(listed)["jobs"]
+    (job,) = folder.jobs()
     assert "LookupError: nobody" in folder.run("show", job["id"])[1]
-    assert folder.run("retry", job["id"])[0] == 0
-    code, why, _ = folder.run("why", "shop.mail", "letter")
+    assert folder.run("retry", "--state", "failed", "--yes")[0] == 0
+    code, why, _ = folder.run("why", "mail", "letter")
+    folder.write("shop.py", SHOP.replace('"nobody"', '"nemo"'))
+    folder.run("worker", "shop:app", "--burst")
 
     assert code == 0
     assert "no worker is alive" in why.splitlines()[-1]
-    assert folder.run("doctor")[0] == 1  # it waits, and nobody works
-    folder.write("shop.py", SHOP.replace('"nobody"', '"nemo"'))
-    folder.run("worker", "shop:app", "--burst")
-    assert folder.run("doctor")[0] == 0
+    assert [job["state"] for job in folder.jobs()] == ["done"]
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(folder: Folder) -> None:
@@ -317,6 +337,6 @@ def test_the_demo_survives_its_own_harm_and_leaves_nothing_behind(folder: Folder
     document = json.loads(out)
     assert (document["lost"], document["doubled"]) == ([], [])
     assert document["refused"]["by_store"] >= 1
-    assert document["recovered"] >= 2
+    assert document["recovered"] >= 1
     assert "kill -9" in err
     assert [path.name for path in folder.path.iterdir()] == ["shop.py"]

@@ -98,6 +98,8 @@ def variable_of(flag: str) -> str:
 
 
 def _converted(action: argparse.Action, text: str) -> Any:
+    if isinstance(action, Raise) and text.isdigit():
+        return int(text)
     if action.nargs == 0:
         return _as_switch(text)
     value: Any = action.type(text) if callable(action.type) else text

@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from duly.cli.commands import Command
 from duly.cli.exits import Exit, UsageError
 from duly.cli.parser import Arguments, Names, Parser, Raise, at_least_one, names, size
 from duly.cli.target import find_app, offer_app
 from duly.cli.words import counted, masked
-from duly.errors import DefinitionError, SchemaMismatch, StoreBusy, StoreUnavailable
+from duly.errors import DefinitionError, SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from duly.app import App
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("duly.worker")
 
 LONGEST_WAIT = 30.0
+SCHEMA_EVERY = 5.0
+"""Seconds between two looks whether newer code has migrated the store."""
 LAST_WORD = 10.0
 """Seconds a stopped worker may take to close its loop; a body stuck in a thread must not keep it for ever."""
 
@@ -149,6 +151,7 @@ def _serve(app: App, worker: Worker, folder: str) -> int:
 
     say_hello(app, worker)
     app.events.subscribe(run_lines())
+    watch_schema(app, worker)
     code = Exit.OK
     try:
         _run_loop(worker, folder)
@@ -208,6 +211,32 @@ def _overtaken(error: SchemaMismatch) -> int:
     """Newer code has migrated the store: a deploy is under way and this process is its past."""
     log.warning("this worker ends, newer code has taken over: %s", error)
     return Exit.OK
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """A store that can say whether its schema still serves this code."""
+
+    def check_schema(self) -> None: ...
+
+
+def watch_schema(app: App, worker: Worker) -> None:
+    """Once newer code has taken something away, this worker drains and ends instead of meeting errors."""
+    store = app.store
+    if isinstance(store, Versioned):
+        threading.Thread(target=_watch, args=(store, worker), name="duly-schema", daemon=True).start()
+
+
+def _watch(store: Versioned, worker: Worker) -> None:
+    while not worker.is_stopping:
+        time.sleep(SCHEMA_EVERY)
+        try:
+            store.check_schema()
+        except SchemaMismatch as error:
+            _overtaken(error)
+            worker.stop()
+        except StoreError:
+            continue  # an outage is the pump's to tell
 
 
 def say_hello(app: App, worker: Worker) -> None:

@@ -121,6 +121,11 @@ class Worker:
         return self._failure is None and self._pump is not None
 
     @property
+    def is_stopping(self) -> bool:
+        """Somebody told it to stop."""
+        return self._stopping.is_set()
+
+    @property
     def wants_successor(self) -> bool:
         """It ended by its own limits, not by anybody's word: a new process should take its place."""
         return self._has_worn_out and not self._stopping.is_set()

@@ -50,6 +50,8 @@ def test_a_setting_is_left_to_the_application() -> None:
 
 def test_a_repeated_letter_counts() -> None:
     assert parser().read(["-vv"], {}).verbose == 2
+    assert parser().read([], {"DULY_VERBOSE": "2"}).verbose == 2
+    assert parser().read([], {"DULY_VERBOSE": "yes"}).verbose == 1
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -39,6 +40,7 @@ def arguments(parser: Parser) -> None:
 def run(args: Arguments) -> int:
     from duly.cli.demo.audit import audit, text
     from duly.cli.demo.views import open_view
+    from duly.stores.sqlite.doorbell import bells_of
 
     view = open_view(plain=args.plain, stream=sys.stderr if args.json else sys.stdout)
     with tempfile.TemporaryDirectory(prefix="duly-demo-") as name, _killable():
@@ -48,6 +50,7 @@ def run(args: Arguments) -> int:
         finally:
             view.close()
             del os.environ[FOLDER]
+            shutil.rmtree(bells_of(str(Path(name) / "duly.db")), ignore_errors=True)  # may lie elsewhere
     if args.json:
         print_json(report.document())
     else:
