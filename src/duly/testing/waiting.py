@@ -10,7 +10,7 @@ from duly.errors import ResultTimeout
 from duly.job import FINISHED, Job
 from duly.jobs import HasId, JobList, Jobs, id_of
 from duly.testing.drive import Steps, adrive
-from duly.testing.working import LIMIT, WorkingClock
+from duly.testing.working import LONGEST, WorkingClock
 
 
 class Patience:
@@ -34,7 +34,7 @@ class Patience:
         clock = self._clock
         end = None if timeout is None else clock.now() + timeout
         if self.unfinished(ids):
-            yield from clock.stretch(end, LIMIT, is_over=lambda: not self.unfinished(ids))
+            yield from clock.stretch(end, LONGEST, is_over=lambda: not self.unfinished(ids))
         if end is not None and self.unfinished(ids):
             clock.reach(end)
 

@@ -7,9 +7,11 @@ the carrying is done here, in one line of steps that a test can stop at five nam
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Generator
 from datetime import datetime, timedelta
 from functools import partial
+from threading import Thread
 from typing import Any, Final, Literal, NamedTuple
 
 from duly import codec, context
@@ -193,7 +195,7 @@ class VirtualWorker:
         tell_end(self._app.events, ended, answer, self._app.clock.boot() - ended.holding.started)
         hook = hook_call(ended.holding, ended.verdict) if answer is Settled.SETTLED else None
         if hook is not None:
-            hook()
+            _call(hook, beside=inspect.iscoroutinefunction(ended.holding.task.options.on_failure))
 
     def hand_back(self, holding: Holding) -> None:
         """The test itself was interrupted: nothing is counted."""
@@ -207,6 +209,16 @@ class VirtualWorker:
 
 def _requests_of(holding: Holding) -> tuple[Request, ...]:
     return () if holding.run is None else tuple(holding.run.effects.requests)
+
+
+def _call(hook: Callable[[], None], *, beside: bool) -> None:
+    """An async hook starts a loop of its own, which cannot be done inside a running one."""
+    if not beside:
+        hook()
+        return
+    thread = Thread(target=hook)
+    thread.start()
+    thread.join()
 
 
 def _fail(error: BaseException) -> None:

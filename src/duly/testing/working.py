@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
+from itertools import count
 from typing import Any, Final
 
 from duly.app import AnyTask, App
@@ -23,8 +24,8 @@ from duly.testing.worker import Point
 
 LIMIT: Final = 1_000
 """Turns at one instant after which something must be wrong."""
-LONGEST: Final = 100_000
-"""Turns in one stretch of time."""
+LONGEST: Final = 10_000
+"""Turns in one stretch of time after which somebody should look why."""
 
 
 class Frozen:
@@ -94,11 +95,11 @@ class WorkingClock(VirtualClock):
         """The async twin of run_due: async tasks run on the caller's loop."""
         return await adrive(self._due(limit))
 
-    def run_until(self, end: datetime | Duration, *, limit: int = LIMIT) -> list[Ran]:
+    def run_until(self, end: datetime | Duration, *, limit: int = LONGEST) -> list[Ran]:
         """Go from due moment to due moment up to a time, or for a span, running everything when it is due."""
         return self.driver.drive(self._until(moment(end, self.now(), what="end"), limit))
 
-    async def arun_until(self, end: datetime | Duration, *, limit: int = LIMIT) -> list[Ran]:
+    async def arun_until(self, end: datetime | Duration, *, limit: int = LONGEST) -> list[Ran]:
         """The async twin of run_until."""
         return await adrive(self._until(moment(end, self.now(), what="end"), limit))
 
@@ -115,18 +116,18 @@ class WorkingClock(VirtualClock):
         """Rounds at every due moment up to `end`, or until it is over."""
         self._check()
         runs: list[Ran] = []
-        for turn in range(LONGEST):
-            ran, next_at, is_cut_short = yield from self.crew.round(limit)
+        for moments in count(1):
+            ran, next_at, is_cut_short = yield from self.crew.round(min(limit, LIMIT))
             runs.extend(ran)
-            if is_over() or turn + len(runs) > LONGEST:
+            if is_over():
                 break
+            if moments + len(runs) > limit:
+                raise StillDue(self.now(), runs, limit)
             if is_cut_short:
                 continue
             if next_at is None or (end is not None and next_at > end):
-                return runs
+                break
             self.reach(next_at)
-        if not is_over():
-            raise StillDue(self.now(), runs, LONGEST)
         return runs
 
     # what was enqueued

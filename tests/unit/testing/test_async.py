@@ -10,6 +10,7 @@ import pytest
 from duly import Duly, Retry, Run, State
 from duly.testing import Ran, WorkingClock
 from duly.testing.drive import LoopIsRunning
+from duly.worker.failures import Failure
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
@@ -111,3 +112,20 @@ async def test_cancelling_the_test_does_not_fail_the_job(app: Duly, clock: Worki
         await running
 
     assert (await job.astate(), app.jobs.get(job).attempt) == (State.WAITING, 0)
+
+
+async def test_an_async_failure_hook_is_awaited(app: Duly, clock: WorkingClock) -> None:
+    told: list[Failure] = []
+
+    async def tell(failure: Failure) -> None:
+        await asyncio.sleep(0)
+        told.append(failure)
+
+    @app.task(on_failure=tell)
+    def mail() -> None:
+        raise OSError("down")
+
+    mail.enqueue()
+    await clock.arun_due()
+
+    assert [failure.reason for failure in told] == ["failed"]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
 from duly import Duly, ResultTimeout, Run, State
-from duly.errors import DulyError
 from duly.testing import Ran, StillDue, WorkingClock
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -80,17 +78,23 @@ def test_a_body_that_asks_what_is_due_is_served_by_another_worker(app: Duly, clo
     assert [ran.task for ran in clock.runs] == ["child", "parent"]
 
 
-@pytest.mark.parametrize("every", [0, "0s"])
-def test_a_perpetual_without_a_wait_is_named_instead_of_hanging(
-    app: Duly, clock: WorkingClock, every: Any
-) -> None:
-    @app.task(name="eager")
-    def eager(run: Run) -> None:
-        run.defer(every)
+def test_a_perpetual_without_a_wait_is_named_instead_of_hanging(app: Duly, clock: WorkingClock) -> None:
+    @app.perpetual(name="eager", every=0)
+    def eager() -> None: ...
 
     eager.enqueue()
-    with pytest.raises(DulyError, match=r"eager \(50 runs\)"):
+    with pytest.raises(StillDue, match=r"eager \(50 runs\)"):
         clock.run_due(limit=50)
+
+
+def test_a_task_that_always_defers_by_nothing_is_named_too(app: Duly, clock: WorkingClock) -> None:
+    @app.task(name="shy", max_deferrals=1_000_000)
+    def shy(run: Run) -> None:
+        run.defer(0)
+
+    shy.enqueue()
+    with pytest.raises(StillDue, match=r"shy \(1000 runs\)"):
+        clock.run_due()
 
 
 def test_a_task_that_enqueues_itself_for_ever_is_named_too(app: Duly, clock: WorkingClock) -> None:
@@ -101,6 +105,26 @@ def test_a_task_that_enqueues_itself_for_ever_is_named_too(app: Duly, clock: Wor
     echo.enqueue()
     with pytest.raises(StillDue, match="echo"):
         clock.run_due(limit=30)
+
+
+def test_a_stretch_of_time_with_too_much_in_it_is_an_error_too(app: Duly, clock: WorkingClock) -> None:
+    @app.perpetual(name="eager", every="1ms")
+    def eager() -> None: ...
+
+    eager.enqueue()
+    with pytest.raises(StillDue, match="eager"):
+        clock.run_until("1h", limit=100)
+
+
+def test_waiting_for_a_result_that_cannot_come_is_bounded(app: Duly, clock: WorkingClock) -> None:
+    @app.task(keep_result="1h")
+    def held() -> None: ...
+
+    app.pause(task=held)
+    job = held.enqueue()
+
+    with pytest.raises(ResultTimeout):
+        job.result()
 
 
 def test_exactly_as_many_runs_as_the_limit_are_no_error(app: Duly, clock: WorkingClock) -> None:
