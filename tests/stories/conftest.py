@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from tests.stories import errands
 from tests.stories.arrange import OpenApp
 
 from duly import Duly
@@ -57,3 +59,18 @@ def app(open_app: OpenApp) -> Duly:
 def timed_app(open_app: OpenApp, clock: VirtualClock) -> Duly:
     """Its time is `clock`: a test moves it instead of waiting."""
     return open_app(clock=clock)
+
+
+# --- bodies and workers in other processes --------------------------------------------------------
+
+
+@pytest.fixture
+def errand_app(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Duly, None, None]:
+    """The application of errands.py on this test's store, here and in every process started from here."""
+    monkeypatch.setenv("DULY_URL", url)
+    monkeypatch.setenv("STORY_FOLDER", str(tmp_path))
+    for name, value in OPTIONS.items():
+        monkeypatch.setenv(f"DULY_{name.upper()}", str(value))
+    importlib.reload(errands)
+    yield errands.app
+    errands.app.close()
