@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from duly.cli.answer import answer, offer_json
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from duly.app import App
 
 STATES = tuple(State)
+REMEMBERED = timedelta(days=1)
+"""A worker that was lost longer ago is no news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Overview:
 def look(app: App) -> Overview:
     """Ask the store for everything `status` and `doctor` talk about."""
     store, now = app.store, app.clock.now()
-    workers = store.run(store.workers())
+    workers = [each for each in store.run(store.workers()) if now - each[1] < REMEMBERED]
     switches = store.run(store.switches())
     return Overview(
         url=masked(app.settings.url),

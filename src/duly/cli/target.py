@@ -167,7 +167,8 @@ def _broken(name: str, error: BaseException) -> str:
 
 
 def _is_users(filename: str) -> bool:
-    return not filename.startswith("<frozen") and filename not in (__file__, importlib.__file__)
+    package = os.path.dirname(os.path.dirname(__file__))
+    return not filename.startswith(("<frozen", package)) and filename != importlib.__file__
 
 
 def _walk(target: str, found: Any, path: list[str]) -> Any:

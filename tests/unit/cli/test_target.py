@@ -108,6 +108,7 @@ def test_what_names_nothing_gets_the_forms(folder: Path, target: str) -> None:
         ("import no_such_library_here\n", "ModuleNotFoundError: No module named 'no_such_library_here'", 1),
         ("\n\ndef (:\n", "SyntaxError", 3),
         ("raise SystemExit(3)\n", "SystemExit: 3", 1),
+        ("import duly\nduly.Duly(lease='soon')\n", "DefinitionError: lease='soon'", 2),
     ],
 )
 def test_a_broken_module_is_told_with_its_place(folder: Path, source: str, what: str, line: int) -> None:
