@@ -48,6 +48,10 @@ class Heartbeat:
         self.on_order: Callable[[Order, Fence], None] | None = None
         self._thread = threading.Thread(target=self._run, name="duly-beat", daemon=True)
 
+    def trusts_lease(self) -> bool:
+        """False once nobody could say that the lease has not run out, as after a freeze."""
+        return time.monotonic() <= self._trusted_until
+
     def start(self) -> None:
         """The first beat is done here, so that a worker never claims without a lease."""
         self.beat()

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextvars import copy_context
+from contextvars import Context
 from datetime import timedelta
 from functools import partial
 from typing import Any, cast
@@ -58,6 +58,7 @@ class Bench:
         slots: int,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
+        trusts_lease: Callable[[], bool],
         wake: Callable[[], None],
         tell: Callable[[Holding, Signal], None],
         fail: Callable[[BaseException], None],
@@ -65,6 +66,7 @@ class Bench:
         self.slots = slots
         self._loop = loop
         self._clock = clock
+        self._trusts_lease = trusts_lease
         self._wake = wake
         self._tell = tell
         self._fail = fail
@@ -178,12 +180,18 @@ class Bench:
                     return
                 holding = self._buffer.popleft()
                 self._running += 1
-            if needs_record(holding):
+            if not self._may_start(holding):
+                self._end(holding, Release(note="its lease was lost before it started"))
+            elif needs_record(holding):
                 with self._lock:
                     self._to_begin.append(holding)
                 self._wake()
             else:
                 self._start(holding)
+
+    def _may_start(self, holding: Holding) -> bool:
+        """A claim that waited through a freeze may be somebody else's by now."""
+        return holding.halt is None and self._trusts_lease()
 
     def _start(self, holding: Holding) -> None:
         holding.started_at = self._clock.now()
@@ -202,12 +210,13 @@ class Bench:
         """One call per burst of starts, not one per start."""
         if not self._is_loop_called:
             self._is_loop_called = True
-            self._loop.call_soon_threadsafe(self._start_on_loop)
+            self._loop.call_soon_threadsafe(self._start_on_loop, context=Context())
 
     def _start_on_loop(self) -> None:
         self._is_loop_called = False
         while self._for_loop:
-            task = self._loop.create_task(self._conduct(self._for_loop.popleft()))
+            # A context of its own: the body that freed the slot must not lend this one its variables.
+            task = self._loop.create_task(self._conduct(self._for_loop.popleft()), context=Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -236,10 +245,10 @@ class Bench:
         if limit is None:
             task = asyncio.current_task()
             assert task is not None
-            holding.stop_body = partial(self._call_in_loop, task.cancel)
+            holding.stop_by(partial(self._call_in_loop, task.cancel))
             return await coroutine
         body = Interruptible(coroutine)
-        holding.stop_body = partial(self._call_in_loop, partial(body.interrupt, LeaseLost()))
+        holding.stop_by(partial(self._call_in_loop, partial(body.interrupt, LeaseLost())))
         return await limited(body, limit)
 
     def _call_in_loop(self, act: Callable[[], object]) -> None:
@@ -249,7 +258,7 @@ class Bench:
 
     def _start_thread(self, holding: Holding) -> None:
         run = self._run_of(holding)
-        scope = copy_context()
+        scope = Context()
         token = self._threads.submit(
             lambda: scope.run(self._call_body, holding, run),
             lambda value, failure: self._thread_ended(holding, run, value, failure),
@@ -292,9 +301,7 @@ class Bench:
         )
         children = self._open_children()
         future = children.submit(errand, lambda message: self._tell(holding, unpack_signal(message)))
-        holding.stop_body = lambda: children.stop(future, str(holding.halt), grace=STOP_GRACE)
-        if holding.halt is not None:
-            holding.stop_body()
+        holding.stop_by(lambda: children.stop(future, str(holding.halt), grace=STOP_GRACE))
         future.add_done_callback(lambda future: self._child_ended(holding, run, future))
 
     def _open_children(self) -> Children:
@@ -356,12 +363,15 @@ class Bench:
         self._conclude(holding, judge(holding, run.effects, ending), tuple(run.effects.requests))
 
     def _conclude(self, holding: Holding, verdict: Verdict, then: tuple[Request, ...] = ()) -> None:
+        self._end(holding, verdict, then)
+        if not self._is_closing:
+            self._advance()
+
+    def _end(self, holding: Holding, verdict: Verdict, then: tuple[Request, ...] = ()) -> None:
         self._concluded.append(Concluded(holding, verdict, then))
         with self._lock:
             self._running -= 1
         self._wake()
-        if not self._is_closing:
-            self._advance()
 
 
 class BadArguments(Exception):

@@ -51,6 +51,12 @@ class Holding:
         if self.stop_body is not None:
             self.stop_body()
 
+    def stop_by(self, act: Callable[[], None]) -> None:
+        """How to end the body from now on. An order that came first is carried out at once."""
+        self.stop_body = act
+        if self.halt is not None:
+            act()
+
 
 def handed_back(holding: Holding, note: str) -> Verdict:
     """What an unfinished run settles with: nothing is counted, unless nobody may run it a second time."""

@@ -111,7 +111,8 @@ class Worker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        if not self._stopping.is_set():  # a second stop would hand back what the first lets finish
+            self.stop()
         assert self._serving is not None
         await self._serving
 
@@ -143,19 +144,20 @@ class Worker:
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         lanes = Lanes(self.app, self.queues)
         hand = Hand()
-        bench = Bench(
-            slots=self.concurrency,
-            loop=loop,
-            clock=self.app.clock,
-            wake=self._wake,
-            tell=self._tell,
-            fail=self._fail,
-        )
         beat = Heartbeat(
             store=self.app.store,
             card=self._card(lanes),
             lease=self.app.settings.lease,
             hand=hand,
+            fail=self._fail,
+        )
+        bench = Bench(
+            slots=self.concurrency,
+            loop=loop,
+            clock=self.app.clock,
+            trusts_lease=beat.trusts_lease,
+            wake=self._wake,
+            tell=self._tell,
             fail=self._fail,
         )
         self._pump = pump = Pump(app=self.app, worker=self.id, lanes=lanes, hand=hand, bench=bench, beat=beat)
