@@ -9,14 +9,17 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 
 import duly
 from duly.cli.words import shown
+from duly.stores.sqlite.filelock import FileLock
 
+PATIENCE = timedelta(seconds=20)
 GOODBYE = 15.0
 """Seconds a worker gets to drain."""
 
@@ -73,8 +76,14 @@ class Crew:
         mate.fate = "killed"
 
     def freeze(self, mate: Mate) -> None:
-        """SIGSTOP: it believes that no time passes."""
-        mate.process.send_signal(signal.SIGSTOP)
+        """SIGSTOP: it believes that no time passes.
+
+        SQLite has one writer, and one that is frozen while it writes keeps the file from all others. So we
+        hold the engine's lock until the worker stands still: it is frozen between two writes.
+        """
+        with closing(FileLock(f"{self._folder}/duly.db-duly.lock")) as lock, lock.held(PATIENCE):
+            mate.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, mate.process.pid, os.WSTOPPED)
         mate.fate = "frozen"
 
     def thaw(self, mate: Mate) -> None:
