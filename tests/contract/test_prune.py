@@ -75,6 +75,18 @@ def test_by_default_done_stays_a_day_and_failed_thirty(store: Store, clock: Virt
     assert find(store) == []
 
 
+def test_a_generation_is_never_given_twice_even_after_everything_was_pruned(
+    store: Store, clock: VirtualClock
+) -> None:
+    first = start(store, request("k"))
+    settle(store, first)
+    clock.advance(DAY)
+    store.run(store.prune(100))
+    assert find(store) == []
+
+    assert put_one(store, request("k")).generation > first.generation
+
+
 def test_live_jobs_are_never_pruned(store: Store, clock: VirtualClock) -> None:
     start(store, request(id="running", keep=Keep(timedelta(0), timedelta(0))))
     settle(store, start(store, request(id="retrying")), TryAgain(1000 * DAY, "boom"))

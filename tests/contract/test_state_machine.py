@@ -53,7 +53,7 @@ from duly.testing import VirtualClock
 
 T = TypeVar("T")
 
-EXAMPLES = int(os.environ.get("DULY_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("DULY_EXAMPLES", "50"))
 EVERYTHING = Page(limit=10_000, with_history=True)
 
 
@@ -336,7 +336,7 @@ def _ids(store: Store) -> set[str]:
     return {shown.id for shown, _ in store.run(store.workers())}
 
 
-@pytest.mark.timeout(0 if EXAMPLES > 100 else 60)
+@pytest.mark.timeout(0 if EXAMPLES > 100 else 180)
 @pytest.mark.parametrize("name", list(STORES))
 def test_the_store_walks_in_step_with_the_memory_store(name: str) -> None:
     machine = type(f"Lockstep{name.title()}", (Lockstep,), {"make_subject": staticmethod(STORES[name])})
