@@ -116,7 +116,7 @@ class Task(Generic[P, R, T]):
         """A plain call of the function: no queue, no guard, no retry."""
         if self.inlet is None:
             return self.function(*args, **kwargs)
-        return self.invoke(detached_run(self.options), args, kwargs)
+        return self.invoke(detached_run(self.options, is_perpetual=self.cycle is not None), args, kwargs)
 
     def using(self, **given: Unpack[UsingOptions]) -> Using[P, T]:
         """Options for one request, as Django spells them; call `enqueue` on what comes back."""
@@ -146,14 +146,14 @@ def _asked_for(function: Callable[..., Any], inlet: Inlet | None) -> inspect.Sig
     return signature.replace(parameters=[p for p in signature.parameters.values() if p.name != inlet.name])
 
 
-def detached_run(options: Options) -> Run:
+def detached_run(options: Options, *, is_perpetual: bool) -> Run:
     """The Run of a plain call: real enough to be asked, with nobody to tell."""
     claim = Claim(
         id=new_id(), epoch=1, nonce="", task=options.name, queue=options.queue_name, key=None, generation=0,
         arguments="[[],{}]", attempt=0, crashes=0, deferrals=0, cycle=0, is_suspect=False,
         due=SystemClock().now(), tick=None, first_failure=None, context="{}",
     )  # fmt: skip
-    return Run(claim, options, tell=lambda signal: None)
+    return Run(claim, options, tell=lambda signal: None, is_perpetual=is_perpetual)
 
 
 class Using(Generic[P, T]):

@@ -344,7 +344,8 @@ class Bench:
     # ending
 
     def _run_of(self, holding: Holding) -> Run:
-        run = Run(holding.claim, holding.task.options, tell=lambda signal: self._tell(holding, signal))
+        task, tell = holding.task, partial(self._tell, holding)
+        run = Run(holding.claim, task.options, tell, is_perpetual=task.cycle is not None)
         holding.run = run
         run.cancelled = holding.halt is not None
         return run

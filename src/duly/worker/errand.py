@@ -64,7 +64,12 @@ def perform(message: bytes, emit: Callable[[bytes], None]) -> bytes:
     claim = Claim(*order.claim)
     task = find_task(order)
     _keep_memory_apart(task)
-    run = Run(claim, task.options, tell=lambda signal: emit(pack_signal(signal)))
+    run = Run(
+        claim,
+        task.options,
+        tell=lambda signal: emit(pack_signal(signal)),
+        is_perpetual=task.cycle is not None,
+    )
     started_at = SystemClock().now()
     verdict = _conduct(task, claim, run)
     return codec.pack_value(
