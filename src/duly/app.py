@@ -31,6 +31,7 @@ from duly.stores import open_store
 from duly.stores.contract import Page, Placed, Scope, Selection, Store, Switch
 from duly.task import Task
 from duly.ticker import tick_request
+from duly.urls import masked
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,7 +74,7 @@ class App:
         self.schedules = Schedules(self._schedule_desk())
 
     def __repr__(self) -> str:
-        return f"<Duly {self.settings.url} with {len(self.tasks)} tasks>"
+        return f"<Duly {masked(self.settings.url)} with {len(self.tasks)} tasks>"
 
     @property
     def store(self) -> Store:
@@ -150,7 +151,8 @@ class App:
         stops = options.get("on_failure") == "stop"
         if stops:
             options.pop("on_failure")
-        cycle = Cycle(every=duration(every, what="every"), automatic=automatic, stops_on_failure=stops)
+        step = duration(every, what="every", allow_zero=False)
+        cycle = Cycle(every=step, automatic=automatic, stops_on_failure=stops)
 
         def decorate(function: Callable[..., Any]) -> AnyTask:
             return self._add(function, options, cycle=cycle)

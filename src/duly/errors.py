@@ -45,6 +45,8 @@ from collections.abc import Collection
 from datetime import timedelta
 from difflib import get_close_matches
 
+from duly.urls import masked
+
 
 class DulyError(Exception):
     """The root of everything Duly raises on purpose."""
@@ -105,7 +107,7 @@ class UnknownStore(StoreError, ValueError):
 
     def __init__(self, url: str) -> None:
         super().__init__(
-            f"No store answers to {url!r}. Use sqlite:///file.db, postgresql://…, redis://… or memory://."
+            f"No store answers to {masked(url)!r}. Use sqlite:///file.db, postgresql://…, redis://… or memory://."
         )
 
 

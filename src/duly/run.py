@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from threading import Lock
+from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 from duly import codec
-from duly.durations import Duration, duration
+from duly.durations import Duration, duration, moment
 from duly.errors import ConditionFailed, DulyError, NotInRun, RetryAfter, SoftLimitExceeded
 from duly.job import Claim, Fence, Request
 from duly.kinds import oneshot, perpetual
@@ -27,6 +29,7 @@ from duly.options import Options
 from duly.retry import Retry, next_grant, next_try
 
 TRACEBACK_LIMIT = 16_000
+ENGINE = str(Path(__file__).parent)
 
 current_run: ContextVar[Run | None] = ContextVar("duly_current_run", default=None)
 
@@ -57,10 +60,18 @@ Signal = Progress | Throttle
 class Run:
     """One try at one job, as its body sees it."""
 
-    def __init__(self, claim: Claim, options: Options, tell: Callable[[Signal], None]) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        options: Options,
+        tell: Callable[[Signal], None],
+        *,
+        is_perpetual: bool = True,
+    ) -> None:
         self._claim = claim
         self._options = options
         self._tell = tell
+        self._is_perpetual = is_perpetual
         self.effects = Effects()
         self._ending = Lock()
         self._has_ended = False
@@ -129,17 +140,24 @@ class Run:
 
     def again(self, *, after: Duration | None = None, at: datetime | None = None) -> None:
         """Say when a perpetual task's next cycle is due. The last call counts."""
+        self._refuse_unless_perpetual("again")
         if (after is None) == (at is None):
             raise DulyError("run.again() takes either after='30s' or at=a datetime with a time zone.")
-        if at is not None and at.utcoffset() is None:
-            raise DulyError(f"run.again(at={at!r}) needs a time zone: use datetime.now(UTC) + ….")
-        self.effects.again_at = at
+        self.effects.again_at = None if at is None else moment(at, at, what="at")
         self.effects.again_after = None if after is None else duration(after, what="after")
         self.effects.stops = False
 
     def stop(self) -> None:
         """End a perpetual task after this cycle; it stays stopped until somebody enqueues it."""
+        self._refuse_unless_perpetual("stop")
         self.effects.stops = True
+
+    def _refuse_unless_perpetual(self, word: str) -> None:
+        if not self._is_perpetual:
+            raise NotInRun(
+                f"run.{word}() is for cycles, and {self.task} has none: "
+                "declare it with @app.perpetual(every=…)."
+            )
 
     def defer(self, wait: Duration) -> None:
         """Put this job off: no attempt is counted, also if the body raises afterwards."""
@@ -277,13 +295,23 @@ def decide(
 
 
 def describe(error: BaseException) -> str:
-    """Traceback and message as text, also for exceptions whose own text is broken."""
+    """Traceback and message as text, from the body on, also for exceptions whose own text is broken."""
     try:
-        text = "".join(traceback.format_exception(error)).rstrip()
+        text = "".join(
+            traceback.format_exception(type(error), error, _from_body(error.__traceback__))
+        ).rstrip()
     except Exception:
         text = f"{type(error).__module__}.{type(error).__qualname__} (its text cannot be shown)"
     text = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
     return text if len(text) <= TRACEBACK_LIMIT else "… " + text[-TRACEBACK_LIMIT:]
+
+
+def _from_body(trace: TracebackType | None) -> TracebackType | None:
+    """Without the engine's own frames at the top; all of them when there is nothing else."""
+    part = trace
+    while part is not None and part.tb_frame.f_code.co_filename.startswith(ENGINE):
+        part = part.tb_next
+    return part or trace
 
 
 def undecodable(error: DulyError) -> Fail:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,20 +91,22 @@ def run_console(block: Block, folder: Path, page: Path) -> None:
     if not script:
         return
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    shell = subprocess.Popen(
-        ["bash", "-ec", script],
-        cwd=folder,
-        env={**os.environ, "PATH": path, "NO_COLOR": "1"},
-        stdout=(output := (folder / "console.txt").open("w+")),
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        code = shell.wait(timeout=45)
-    finally:
-        os.killpg(shell.pid, signal.SIGKILL)  # the workers it left behind
-    printed = (folder / "console.txt").read_text()
-    output.close()
+    transcript = folder / "console.txt"
+    with transcript.open("w") as output:
+        shell = subprocess.Popen(
+            ["bash", "-ec", script],
+            cwd=folder,
+            env={**os.environ, "PATH": path, "NO_COLOR": "1"},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = shell.wait(timeout=45)
+        finally:
+            with suppress(ProcessLookupError):  # no worker was left behind
+                os.killpg(shell.pid, signal.SIGKILL)
+    printed = transcript.read_text()
     assert code == 0, f"{page}:{block.line}: {script!r} exited with {code}:\n{printed}"
     for line in expected:
         assert line.rstrip("… ") in printed, f"{page}:{block.line}: {line!r} is not in\n{printed}"

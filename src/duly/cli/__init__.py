@@ -14,7 +14,8 @@ from io import TextIOWrapper
 from duly.cli.commands import COMMANDS, Command, Entry, find_entry, overview
 from duly.cli.exits import Exit, exit_code_of, is_expected
 from duly.cli.parser import Arguments, Parser
-from duly.cli.words import masked, one_line
+from duly.cli.words import one_line
+from duly.urls import masked
 
 
 def main(argv: Sequence[str] | None = None) -> int:

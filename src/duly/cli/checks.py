@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from duly.cli.migrate import Migrating
 from duly.cli.status import Overview, look
 from duly.cli.target import refuse_missing_file
-from duly.cli.words import counted, masked, span
+from duly.cli.words import counted, span
 from duly.errors import DulyError
 from duly.job import State
 from duly.kinds import periodic
+from duly.urls import masked
 
 if TYPE_CHECKING:
     from duly.app import App

@@ -13,7 +13,8 @@ from duly.cli.exits import Exit
 from duly.cli.parser import Arguments, Parser
 from duly.cli.tables import has_colour, painted
 from duly.cli.target import chosen, offer_store
-from duly.cli.words import masked, one_line
+from duly.cli.words import one_line
+from duly.urls import masked
 
 
 def arguments(parser: Parser) -> None:

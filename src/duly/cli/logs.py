@@ -13,10 +13,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from duly.cli.words import masked, shown, span
+from duly.cli.words import shown, span
 from duly.context import bound
 from duly.events import Event
 from duly.run import current_run
+from duly.urls import masked
 
 RUNS: Final = "duly.run"
 """The logger of one line per finished run."""

@@ -9,8 +9,8 @@ from duly.cli.commands import Command
 from duly.cli.exits import Exit
 from duly.cli.parser import Arguments, Parser
 from duly.cli.target import chosen, offer_store
-from duly.cli.words import masked
 from duly.stores import open_store
+from duly.urls import masked
 
 
 @runtime_checkable

@@ -15,10 +15,11 @@ from duly.cli.exits import Exit
 from duly.cli.parser import Arguments, Parser
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
-from duly.cli.words import counted, masked, relative, shown, span, stamp
+from duly.cli.words import counted, relative, shown, span, stamp
 from duly.job import State
 from duly.kinds import periodic
 from duly.stores.contract import Census, Switch, WorkerCard
+from duly.urls import masked
 
 if TYPE_CHECKING:
     from duly.app import App

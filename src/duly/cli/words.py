@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-
-_SECRETS = re.compile(r"(?<=://)([^\s:/@]*):[^\s/]+@")
-_SECRET_OPTIONS = re.compile(r"([?&](?:password|passwd|token|secret)=)[^&\s'\"]+", re.IGNORECASE)
 
 
 def shown(text: str) -> str:
@@ -29,11 +25,6 @@ def last_line(text: str | None) -> str:
     """What a traceback comes down to."""
     lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return shown(lines[-1]) if lines else ""
-
-
-def masked(text: str) -> str:
-    """Passwords in URLs, wherever they turn up."""
-    return _SECRET_OPTIONS.sub(r"\1***", _SECRETS.sub(r"\1:***@", text))
 
 
 def clipped(text: str, width: int) -> str:

@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from duly.cli.commands import Command
 from duly.cli.exits import Exit, UsageError
 from duly.cli.parser import Arguments, Names, Parser, Raise, at_least_one, names, size
 from duly.cli.target import find_app, offer_app
-from duly.cli.words import counted, masked
-from duly.errors import DefinitionError, SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
+from duly.cli.words import counted
+from duly.errors import DefinitionError, SchemaMismatch, StoreBusy, StoreUnavailable
+from duly.urls import masked
 
 if TYPE_CHECKING:
     from duly.app import App
@@ -151,7 +152,6 @@ def _serve(app: App, worker: Worker, folder: str) -> int:
 
     say_hello(app, worker)
     app.events.subscribe(run_lines())
-    watch_schema(app, worker)
     code = Exit.OK
     try:
         _run_loop(worker, folder)
@@ -211,32 +211,6 @@ def _overtaken(error: SchemaMismatch) -> int:
     """Newer code has migrated the store: a deploy is under way and this process is its past."""
     log.warning("this worker ends, newer code has taken over: %s", error)
     return Exit.OK
-
-
-@runtime_checkable
-class Versioned(Protocol):
-    """A store that can say whether its schema still serves this code."""
-
-    def check_schema(self) -> None: ...
-
-
-def watch_schema(app: App, worker: Worker) -> None:
-    """Once newer code has taken something away, this worker drains and ends instead of meeting errors."""
-    store = app.store
-    if isinstance(store, Versioned):
-        threading.Thread(target=_watch, args=(store, worker), name="duly-schema", daemon=True).start()
-
-
-def _watch(store: Versioned, worker: Worker) -> None:
-    while not worker.is_stopping:
-        time.sleep(SCHEMA_EVERY)
-        try:
-            store.check_schema()
-        except SchemaMismatch as error:
-            _overtaken(error)
-            worker.stop()
-        except StoreError:
-            continue  # an outage is the pump's to tell
 
 
 def say_hello(app: App, worker: Worker) -> None:

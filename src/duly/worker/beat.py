@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from duly.errors import StoreBusy, StoreError
+from duly.clock import SystemClock
+from duly.errors import SchemaMismatch, StoreBusy, StoreError
 from duly.job import Fence
 from duly.stores.contract import Order, Store, WorkerCard
 from duly.worker.hand import Halt, Hand
@@ -46,22 +47,27 @@ class Heartbeat:
         self.outage_ended = 0.0
         """Monotonic time at which the store was last seen to come back."""
         self.on_order: Callable[[Order, Fence], None] | None = None
+        self.on_overtaken: Callable[[SchemaMismatch], None] = fail
+        self._clock = SystemClock().boot  # unlike the monotonic clock it goes on while the machine sleeps
         self._thread = threading.Thread(target=self._run, name="duly-beat", daemon=True)
+        self._watch = threading.Thread(target=self._run_watch, name="duly-watch", daemon=True)
 
     def trusts_lease(self) -> bool:
         """False once nobody could say that the lease has not run out, as after a freeze."""
-        return time.monotonic() <= self._trusted_until
+        return self._clock() <= self._trusted_until
 
     def start(self) -> None:
         """The first beat is done here, so that a worker never claims without a lease."""
         self.beat()
         self._thread.start()
+        self._watch.start()
 
     def close(self) -> None:
         """No beat after this returns."""
         self._is_over.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        for thread in (self._thread, self._watch):
+            if thread.is_alive():
+                thread.join()
 
     def _run(self) -> None:
         step = self._lease.total_seconds() / BEATS_PER_LEASE
@@ -71,21 +77,30 @@ class Heartbeat:
         except BaseException as error:
             self._fail(error)
 
+    def _run_watch(self) -> None:
+        """A renewal that hangs must not keep us from noticing that the lease is over."""
+        while not self._is_over.wait(self._lease.total_seconds() / BEATS_PER_LEASE):
+            if not self.trusts_lease():
+                self._fence()
+
     def _try(self) -> None:
         try:
             self.beat()
+            self._store.check_schema()
+        except SchemaMismatch as error:
+            self.on_overtaken(error)
         except StoreBusy:
             # On SQLite somebody holds the one write lock: nobody else can take our jobs meanwhile.
-            self._trusted_until = time.monotonic() + self._lease.total_seconds() * MARGIN
+            self._trusted_until = self._clock() + self._lease.total_seconds() * MARGIN
         except StoreError as error:
             log.warning("lease could not be renewed: %s", error)
             self.outage_ended = float("inf")
-            if time.monotonic() > self._trusted_until:
+            if not self.trusts_lease():
                 self._fence()
 
     def beat(self) -> None:
         """One renewal, and what it tells us about each claim."""
-        asked = time.monotonic()
+        asked = self._clock()
         fences = self._hand.fences()
         renewal = self._store.run(self._store.renew(self._card, fences, self._lease))
         self._trusted_until = asked + self._lease.total_seconds() * MARGIN

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from duly.app import App
 from duly.durations import Duration, duration
-from duly.errors import DefinitionError, DulyError, StoreError
+from duly.errors import DefinitionError, DulyError, SchemaMismatch, StoreError
 from duly.ids import worker_id
 from duly.job import Fence
 from duly.run import Signal
@@ -162,6 +162,7 @@ class Worker:
         )
         self._pump = pump = Pump(app=self.app, worker=self.id, lanes=lanes, hand=hand, bench=bench, beat=beat)
         beat.on_order = self._on_order
+        beat.on_overtaken = self._overtaken
         beat.start()
         if self._ready is not None:
             loop.call_soon_threadsafe(self._ready.set)
@@ -244,6 +245,12 @@ class Worker:
             self.app.store.run(self.app.store.leave(self.id))
         except StoreError as error:
             log.warning("could not say good-bye to the store: %s", error)
+
+    def _overtaken(self, error: SchemaMismatch) -> None:
+        """Newer code has migrated the store: a deploy is under way, and this process is its past."""
+        if not self.is_stopping:
+            log.warning("this worker drains and ends, newer code has taken over: %s", error)
+            self.stop()
 
     def _fail(self, error: BaseException) -> None:
         """Any dead internal loop ends the worker, loudly."""

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly.cli.tables import table, wide
-from duly.cli.words import counted, last_line, masked, one_line, relative, shown, span
+from duly.cli.words import counted, last_line, one_line, relative, shown, span
+from duly.urls import masked
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

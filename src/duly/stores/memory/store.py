@@ -98,6 +98,9 @@ class MemoryStore:
     def close(self) -> None:
         """Nothing to close."""
 
+    def check_schema(self) -> None:
+        """Nobody else can change what only this process sees."""
+
     # jobs
 
     def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
