@@ -74,6 +74,17 @@ async def test_an_async_test_awaits_what_is_due(app: Duly, clock: WorkingClock) 
     assert set(loops) == {asyncio.get_running_loop()}
 
 
+async def test_an_async_test_sees_failures_of_async_bodies(app: Duly, clock: WorkingClock) -> None:
+    @app.task(retry=Retry(on=OSError, attempts=2, first="1m"))
+    async def fetch() -> None:
+        await asyncio.sleep(0)
+        raise OSError("down")
+
+    await fetch.aenqueue()
+
+    assert outcomes(await clock.arun_until("1h")) == ["retry", "fail"]
+
+
 async def test_the_sync_half_says_what_to_write_in_an_async_test(app: Duly, clock: WorkingClock) -> None:
     @app.task
     async def fetch() -> None: ...

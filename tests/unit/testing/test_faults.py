@@ -343,6 +343,24 @@ def test_a_second_request_waits_behind_a_run_that_stands_still(app: Duly, clock:
     assert [ran.args for ran in clock.run_due()] == [(2,)]
 
 
+def test_a_run_that_was_cancelled_before_its_recorded_start_does_not_start(
+    app: Duly, clock: WorkingClock
+) -> None:
+    calls: list[int] = []
+
+    @app.task(delivery="at_most_once")
+    def pay() -> None:
+        calls.append(1)
+
+    job = pay.enqueue()
+    with clock.freeze_at("after_claim") as frozen:
+        clock.run_due()
+    job.cancel()
+
+    assert frozen.thaw().state is State.CANCELLED
+    assert calls == []
+
+
 def test_only_what_is_frozen_can_be_thawed(app: Duly, clock: WorkingClock) -> None:
     @app.task
     def mail() -> None: ...

@@ -79,8 +79,9 @@ def test_a_body_that_asks_what_is_due_is_served_by_another_worker(app: Duly, clo
 
 
 def test_a_perpetual_without_a_wait_is_named_instead_of_hanging(app: Duly, clock: WorkingClock) -> None:
-    @app.perpetual(name="eager", every=0)
-    def eager() -> None: ...
+    @app.perpetual(name="eager", every="1h")
+    def eager(run: Run) -> None:
+        run.again(after=0)
 
     eager.enqueue()
     with pytest.raises(StillDue, match=r"eager \(50 runs\)"):

@@ -69,7 +69,7 @@ def enqueue_everything(app: Duly) -> None:  # noqa: C901  a list, not a decision
         if page < 3:
             follows_itself.using(key="site").enqueue(page + 1)
 
-    @app.perpetual(name="stops", every=0)
+    @app.perpetual(name="stops", every="1h")
     def stops(run: Run) -> None:
         run.stop()
 
