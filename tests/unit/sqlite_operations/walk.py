@@ -65,7 +65,7 @@ class Walk:
             self.put, self.put, self.put, self.claim, self.claim, self.claim, self.settle, self.settle,
             self.settle, self.turn, self.begin, self.renew, self.report, self.amend, self.amend, self.prune,
             self.hold, self.free, self.grip, self.keep_grip, self.let_go, self.leave, self.look, self.wait,
-            self.wait, self.record,
+            self.wait, self.record, self.disown,
         ]  # fmt: skip
 
     def step(self) -> None:
@@ -218,6 +218,11 @@ class Walk:
     def report(self) -> None:
         pairs = self.some_pairs(3)
         self.tell(lambda store, which: store.report({pair[which]: "halfway" for pair in pairs}))
+
+    def disown(self) -> None:
+        worker, pairs = self.chance.choice(WORKERS), self.some_pairs(8)
+        mine, theirs = self.tell(lambda store, which: store.disown(worker, [pair[which] for pair in pairs]))
+        assert theirs == mine, self.trail
 
     def leave(self) -> None:
         worker = self.chance.choice(WORKERS)

@@ -89,9 +89,6 @@ class Operations:
     def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]:
         return self._writing("disown", lambda world: disown(world, worker, held))
 
-    def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]:
-        return self._writing("disown", lambda world: disown(world, worker, held))
-
     def amend(
         self, selection: Selection, amendment: Amendment, *, by: str = "", limit: int = 1000
     ) -> Operation[list[Amended]]:

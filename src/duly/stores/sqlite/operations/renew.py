@@ -13,7 +13,6 @@ from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.moment import span
 from duly.stores.sqlite.operations.settle import settle
-from duly.stores.sqlite.operations.settle import settle
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.workers import card_columns
 from duly.stores.sqlite.operations.world import World
@@ -54,16 +53,6 @@ def report(progress: Mapping[Fence, str]) -> Steps[None]:
     """Progress of running jobs; silently dropped where the fence no longer holds."""
     for fence, text in progress.items():
         yield Statement(SQL["report"], fence._asdict() | {"progress": text})
-
-
-def disown(world: World, worker: str, held: Sequence[Fence]) -> Steps[int]:
-    """Hand back what the store believes this worker holds beyond `held`: its claim was never received."""
-    known = frozenset(held)
-    borrowed = yield Statement(SQL["borrowed"], {"worker": worker})
-    strays = [fence for fence in (Fence(*values) for values in borrowed) if fence not in held]
-    verdict = Release(note="its claim was never received")
-    yield from settle(world, worker, [Settlement(fence, verdict) for fence in strays])
-    return len(strays)
 
 
 def disown(world: World, worker: str, held: Sequence[Fence]) -> Steps[int]:

@@ -35,9 +35,3 @@ where id = :id and state = 'running' and epoch = :epoch and nonce = :nonce
 select id, epoch, nonce from duly_job indexed by duly_job_running
 where state = 'running' and worker = :worker
 order by entered
-
--- name: borrowed
--- What the store believes a worker holds, in the order in which it was asked for.
-select id, epoch, nonce from duly_job indexed by duly_job_running
-where state = 'running' and worker = :worker
-order by entered
