@@ -37,7 +37,7 @@ from duly.executors.threads import Threads
 from duly.ids import spread
 from duly.job import Delivery, Request
 from duly.kinds.outcome import Effects, Ending, Raised
-from duly.lifecycle import Crash, Fail, Release, Verdict
+from duly.lifecycle import CRASH_CAP, Crash, Fail, Release, Verdict
 from duly.run import Run, Signal, as_current, decide, limit_exceeded, raised, returned, undecodable
 from duly.worker.endings import Concluded, judge
 from duly.worker.errand import ENTRY, can_travel, order_for, unpack_report, unpack_signal
@@ -335,7 +335,7 @@ class Bench:
                 ending = limit_exceeded(options, claim, limit, now=now, spread=spread())
                 return decide(options, holding.task.cycle, claim, ending, run.effects)
             case ChildDied():
-                return Crash(failure.evidence(), counted=True)  # alone in its process, so the body did it
+                return crashed(holding, failure.evidence())
             case ChildFailed(text=text):
                 return decide(options, holding.task.cycle, claim, Raised(text), Effects())
             case _:
@@ -377,6 +377,15 @@ class Bench:
 
 class BadArguments(Exception):
     """The stored arguments could not be rebuilt; the cause says why."""
+
+
+def crashed(holding: Holding, evidence: str) -> Verdict:
+    """Alone in its process, so the body did it. A perpetual's third death fails the cycle, not the task."""
+    task, claim = holding.task, holding.claim
+    if task.cycle is None or claim.crashes + 1 < CRASH_CAP:
+        return Crash(evidence, counted=True)
+    ending = Raised(f"crashed: {evidence}", reason="crashed too often")
+    return decide(task.options, task.cycle, claim, ending, Effects())
 
 
 def main_script() -> str | None:
