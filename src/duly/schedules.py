@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from duly.clock import Clock
@@ -177,7 +177,7 @@ class Schedules:
 
     def _trigger(self, name: str) -> Conversation[Handle[Any]]:
         view = yield from self._one(name)
-        schedule = periodic.read_terms(name, view.terms)
+        schedule = replace(periodic.read_terms(name, view.terms), jitter=timedelta(0))  # now means now
         request = self._desk.tick_request(schedule, self._desk.clock.now())
         placed: Sequence[Placed] = yield self._desk.store().put([request])
         self._desk.store().ring()

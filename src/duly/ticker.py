@@ -22,6 +22,10 @@ RECHECK = timedelta(seconds=1)
 """How often a fixed-delay schedule looks whether its run has ended."""
 
 
+UNREADABLE = timedelta(seconds=10)
+"""When a schedule is offered again that this worker's code cannot serve: another's may."""
+
+
 @dataclass(frozen=True, slots=True)
 class LastRun:
     """The newest run of a fixed-delay schedule."""
@@ -60,13 +64,14 @@ def take_turn(
     """What a claimed schedule job settles with; `now` is the clock of the store that found it due."""
     task = tasks.get(schedule.task) if schedule else None
     if schedule is None or task is None:
-        return Settlement(claim.fence, Release(timedelta(minutes=1), "its task is not known here"))
+        return Settlement(claim.fence, Release(UNREADABLE, "its terms or its task are not known here"))
+    last_tick = periodic.unpack_last_tick(claim.arguments)
     if schedule.counts_from_end:
         if last.is_live:
             return Settlement(claim.fence, Again(after=RECHECK))
-        plan = periodic.plan_after_end(schedule, last.ended_at, now)
+        plan = periodic.plan_after_end(schedule, last_tick, last.ended_at, now)
     else:
-        plan = periodic.plan(schedule, periodic.unpack_last_tick(claim.arguments), now)
+        plan = periodic.plan(schedule, last_tick, now)
     return Settlement(
         claim.fence,
         Again(at=plan.next_at or now + DORMANT),

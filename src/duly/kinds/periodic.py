@@ -202,15 +202,18 @@ def plan(schedule: Schedule, last_tick: datetime, now: datetime) -> Plan:
     )
 
 
-def plan_after_end(schedule: Schedule, last_end: datetime | None, now: datetime) -> Plan:
-    """Fixed delay: due one interval after the last run ended; `last_end` is None before the first."""
+def plan_after_end(schedule: Schedule, last_tick: datetime, last_end: datetime | None, now: datetime) -> Plan:
+    """Fixed delay: due one interval after the last run ended; `last_end` is None before the first.
+
+    While nothing is due the last tick stays as it is: its run is found by it at the next look.
+    """
     assert isinstance(schedule.timetable, Every)
     interval = duration(schedule.timetable.interval)
     due = schedule.start or now if last_end is None else last_end + interval
     if schedule.end is not None and due > schedule.end:
-        return Plan((), 0, now, None)
+        return Plan((), 0, last_tick, None)
     if due > now:
-        return Plan((), 0, now, due)
+        return Plan((), 0, last_tick, due)
     return Plan((now,), 0, now, now + interval)
 
 

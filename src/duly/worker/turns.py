@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 
 from duly.app import App
+from duly.errors import DefinitionError
 from duly.job import Claim
 from duly.kinds import periodic
 from duly.schedules import OVERLAY, TERMS, merge
 from duly.stores.contract import Claimed, Page, Selection, Settlement
 from duly.ticker import LastRun, take_turn
+
+log = logging.getLogger("duly.worker")
 
 
 def take_turns(app: App, claimed: Claimed) -> list[Settlement]:
@@ -27,10 +31,15 @@ def take_turns(app: App, claimed: Claimed) -> list[Settlement]:
 
 
 def _schedule(name: str, terms: Mapping[str, str], overlays: Mapping[str, str]) -> periodic.Schedule | None:
-    """As the code and the operator have it now; None for one that left the store."""
+    """As the code and the operator have it now; None for one that left the store or cannot be read here."""
     if name not in terms:
         return None
-    return periodic.read_terms(name, merge(json.loads(terms[name]), json.loads(overlays.get(name, "{}"))))
+    merged = merge(json.loads(terms[name]), json.loads(overlays.get(name, "{}")))
+    try:
+        return periodic.read_terms(name, merged)
+    except DefinitionError as error:  # by newer code, or for a zone this host does not have
+        log.warning("schedule %r is left to other workers: %s", name, error)
+        return None
 
 
 def _last_run(app: App, schedule: periodic.Schedule | None, claim: Claim) -> LastRun:
