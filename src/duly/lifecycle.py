@@ -158,6 +158,9 @@ EVENTS: Final[dict[type[Verdict], str]] = {
 CRASH_CAP: Final = 3
 """Deaths in isolation after which a job is quarantined as failed."""
 
+HISTORY_LINES: Final = 100
+"""A job that starts another cycle keeps its newest lines: a perpetual must not grow for ever."""
+
 GOES_ON: Final = frozenset({"again", "retry", "defer", "release", "crash"})
 """Events after which the same job waits for another run."""
 UNASKED: Final = frozenset({"retry", "release", "crash"})

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from tests.contract.arrange import (
     HOUR,
+    LEASE,
     MINUTE,
     SECOND,
     cancel,
@@ -23,7 +24,7 @@ from tests.contract.arrange import (
 )
 
 from duly.job import Guard, Keep
-from duly.lifecycle import Done, Fail, Skip, TryAgain, Verdict
+from duly.lifecycle import HISTORY_LINES, Again, Done, Fail, Skip, TryAgain, Verdict
 from duly.stores.contract import Store
 from duly.testing import VirtualClock
 
@@ -159,3 +160,38 @@ def test_a_pruned_job_takes_its_history_with_it(store: Store, clock: VirtualCloc
     put_one(store, wanted)
 
     assert look(store, wanted.id).history == ()
+
+
+def test_a_worker_that_died_without_a_word_is_forgotten_after_a_day(
+    store: Store, clock: VirtualClock
+) -> None:
+    start(store, request(), worker="dead")
+    clock.advance(LEASE + SECOND)
+    claim_all(store, worker="heir")
+
+    clock.advance(DAY)
+    store.run(store.prune(100))
+
+    assert [attendance.card.id for attendance in store.run(store.workers())] == ["heir"]
+
+
+def test_a_worker_whose_job_nobody_took_over_stays_on_the_list(store: Store, clock: VirtualClock) -> None:
+    start(store, request(), worker="dead")
+
+    clock.advance(DAY + LEASE)
+    store.run(store.prune(100))
+
+    (attendance,) = store.run(store.workers())
+    assert (attendance.card.id, attendance.has_lease) == ("dead", False)
+
+
+def test_a_perpetual_keeps_only_its_newest_lines(store: Store) -> None:
+    job_id = put_one(store, request("poller", perpetual=True)).id
+    for _ in range(HISTORY_LINES + 5):
+        (claim,) = claim_all(store)
+        settle(store, claim, Again())
+
+    lines = look(store, job_id).history
+
+    assert len(lines) == HISTORY_LINES
+    assert lines[-1].epoch == HISTORY_LINES + 5

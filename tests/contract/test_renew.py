@@ -207,7 +207,7 @@ def test_workers_are_listed_with_their_cards_and_their_last_beat(store: Store, c
     clock.advance(SECOND)
     beat(store, worker="w2", host="host-2")
 
-    listed = {shown.id: (shown, seen) for shown, seen in store.run(store.workers())}
+    listed = {shown.id: (shown, seen) for shown, seen, _ in store.run(store.workers())}
 
     assert listed["w1"] == (card("w1"), clock.now() - SECOND)
     assert listed["w2"] == (card("w2", host="host-2"), clock.now())
@@ -216,7 +216,7 @@ def test_workers_are_listed_with_their_cards_and_their_last_beat(store: Store, c
 def test_a_worker_that_claims_is_listed_before_its_first_beat(store: Store) -> None:
     start(store, request(), "w1")
 
-    [(shown, _)] = store.run(store.workers())
+    [(shown, _, _)] = store.run(store.workers())
 
     assert shown.id == "w1"
 

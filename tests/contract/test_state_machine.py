@@ -303,7 +303,7 @@ class Lockstep(RuleBasedStateMachine):
         self.jobs = {job.id: job for job in seen}
         self.same(lambda store: store.census())
         self.same(lambda store: store.switches())
-        assert _ids(self.subject) == _ids(self.reference)
+        assert _attendance(self.subject) == _attendance(self.reference)
         self.watch.look(self.jobs.values(), self.clock.now(), some.LIMITS)
 
 
@@ -332,8 +332,8 @@ def _conditions(standing: Standing | None) -> list[tuple[str, bool]] | None:
     return None if standing is None else [(name, holds) for name, holds, _ in standing.conditions]
 
 
-def _ids(store: Store) -> set[str]:
-    return {shown.id for shown, _ in store.run(store.workers())}
+def _attendance(store: Store) -> set[tuple[str, bool]]:
+    return {(shown.id, has_lease) for shown, _, has_lease in store.run(store.workers())}
 
 
 @pytest.mark.timeout(0 if EXAMPLES > 100 else 180)

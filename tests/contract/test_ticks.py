@@ -12,6 +12,8 @@ from tests.contract.arrange import (
     MINUTE,
     SECOND,
     Fields,
+    amend,
+    beat,
     claim_all,
     claim_one,
     ids,
@@ -27,7 +29,7 @@ from tests.contract.arrange import (
 
 from duly.job import Decision, Overlap, Request, State
 from duly.lifecycle import Defer, Release, Settled, TryAgain, Verdict
-from duly.stores.contract import Store
+from duly.stores.contract import Order, Postpone, Store
 from duly.testing import VirtualClock
 
 
@@ -201,3 +203,12 @@ def test_parked_ticks_take_no_place_in_a_claim(store: Store) -> None:
     other = put_one(store, request())
 
     assert ids(claim_all(store, "w2", limit=1)) == [other.id]
+
+
+def test_cancel_previous_also_stops_a_run_that_was_hurried(store: Store) -> None:
+    first = start(store, tick(1, overlap=Overlap.CANCEL_PREVIOUS))
+    amend(store, first.id, Postpone())
+
+    put_one(store, tick(2, overlap=Overlap.CANCEL_PREVIOUS))
+
+    assert beat(store, first).orders == {first.fence: Order.CANCEL}

@@ -319,7 +319,7 @@ def test_an_outage_of_the_store_is_waited_for(app: Duly, monkeypatch: pytest.Mon
 
 def test_two_workers_of_one_name_are_two_workers(app: Duly) -> None:
     with working(app, name="same") as one, working(app, name="same") as two:
-        cards = until(lambda: [card for card, _ in app.store.run(app.store.workers())][1:])
+        cards = until(lambda: [card for card, _, _ in app.store.run(app.store.workers())][1:])
 
     assert one.id != two.id
     assert cards[0].name == "same"

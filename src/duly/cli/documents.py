@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from duly.cli.words import last_line, stamp
@@ -100,11 +100,6 @@ def switch_row(switch: Switch) -> dict[str, Any]:
     if name.startswith(periodic.PREFIX):
         scope, name = "schedule", name.removeprefix(periodic.PREFIX)
     return {"scope": scope, "name": name, "until": stamp(switch.until), "reason": switch.reason}
-
-
-def is_live(seen_at: datetime, now: datetime, lease: timedelta) -> bool:
-    """Beats come four times in a lease; after a whole one without, its jobs are lent to others."""
-    return now - seen_at < lease
 
 
 def parsed(text: str | None) -> Any:

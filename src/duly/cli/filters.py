@@ -43,7 +43,7 @@ def read_filters(args: Arguments, app: App) -> dict[str, Any]:
 def known_tasks(app: App) -> set[str]:
     """Every task anybody has heard of: the code, live workers, stored jobs."""
     store = app.store
-    cards = [card for card, _ in store.run(store.workers())]
+    cards = [card for card, _, _ in store.run(store.workers())]
     stored = {task for task, _, _ in store.run(store.census()).jobs}
     return stored.union(app.tasks, *(card.tasks for card in cards))
 

@@ -85,7 +85,7 @@ def _chosen(args: Arguments, app: App) -> list[Held]:
 def _known(app: App) -> dict[str, set[str]]:
     store, held = app.store, _held(app)
     queues = {queue for _, queue, _ in store.run(store.census()).jobs}
-    queues.update(*(card.queues for card, _ in store.run(store.workers())))
+    queues.update(*(card.queues for card, _, _ in store.run(store.workers())))
     queues.update(task.options.queue_name for task in app.tasks.values())
     known = {
         "task": known_tasks(app),

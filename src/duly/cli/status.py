@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
-from duly.cli.documents import is_live, switch_row, worker_row
+from duly.cli.documents import switch_row, worker_row
 from duly.cli.exits import Exit
 from duly.cli.parser import Arguments, Parser
 from duly.cli.tables import table
@@ -18,15 +18,13 @@ from duly.cli.target import offer_store, opened
 from duly.cli.words import counted, relative, shown, span, stamp
 from duly.job import State
 from duly.kinds import periodic
-from duly.stores.contract import Census, Switch, WorkerCard
+from duly.stores.contract import Attendance, Census, Switch
 from duly.urls import masked
 
 if TYPE_CHECKING:
     from duly.app import App
 
 STATES = tuple(State)
-REMEMBERED = timedelta(days=1)
-"""A worker that was lost longer ago is no news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Overview:
     url: str
     now: datetime
     census: Census
-    workers: Sequence[tuple[WorkerCard, datetime, bool]]
+    workers: Sequence[Attendance]
     switches: Sequence[Switch]
 
     @property
@@ -62,13 +60,12 @@ class Overview:
 def look(app: App) -> Overview:
     """Ask the store for everything `status` and `doctor` talk about."""
     store, now = app.store, app.clock.now()
-    workers = [each for each in store.run(store.workers()) if now - each[1] < REMEMBERED]
     switches = store.run(store.switches())
     return Overview(
         url=masked(app.settings.url),
         now=now,
         census=store.run(store.census()),
-        workers=[(card, seen, is_live(seen, now, app.settings.lease)) for card, seen in workers],
+        workers=store.run(store.workers()),
         switches=switches,
     )
 

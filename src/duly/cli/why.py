@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
-from duly.cli.documents import is_live, job_row
+from duly.cli.documents import job_row
 from duly.cli.exits import Exit, Refusal
 from duly.cli.filters import full_name, known_tasks
 from duly.cli.parser import Arguments, Parser
@@ -113,13 +113,11 @@ def _own_conditions(app: App, job: Job) -> list[Condition]:
 
 
 def _slots(app: App, job: Job) -> Condition:
-    store, now = app.store, app.clock.now()
+    store = app.store
     knowing = [
         card
-        for card, seen in store.run(store.workers())
-        if is_live(seen, now, app.settings.lease)
-        and job.task in card.tasks
-        and (not card.queues or job.queue in card.queues)
+        for card, _, has_lease in store.run(store.workers())
+        if has_lease and job.task in card.tasks and (not card.queues or job.queue in card.queues)
     ]
     slots = sum(card.slots for card in knowing)
     ids = {card.id for card in knowing}

@@ -99,6 +99,14 @@ class WorkerCard:
     version: str = ""
 
 
+class Attendance(NamedTuple):
+    """A worker that has not said good-bye: when it was last heard of, and whether its lease still holds."""
+
+    card: WorkerCard
+    seen_at: datetime
+    has_lease: bool
+
+
 class Order(StrEnum):
     """What a beat may tell a running claim."""
 
@@ -286,7 +294,7 @@ class Store(Protocol):
 
     # workers
     def leave(self, worker: str) -> Operation[None]: ...
-    def workers(self) -> Operation[list[tuple[WorkerCard, datetime]]]: ...
+    def workers(self) -> Operation[list[Attendance]]: ...
 
     # switches
     def hold(self, switch: Switch) -> Operation[None]: ...

@@ -142,13 +142,12 @@ class Bench:
         self._concluded.extend(Concluded(holding, Release(note=note)) for holding in unstarted)
         self._wake()
 
-    def return_unstarted(self, holding: Holding, note: str) -> None:
-        """Hand one claim back if it has not started."""
+    def return_unstarted(self, is_chosen: Callable[[Holding], bool], note: str) -> None:
+        """Hand back those that have not started, of those that are chosen."""
         with self._lock:
-            if holding not in self._buffer:
-                return
-            self._buffer.remove(holding)
-        self._concluded.append(Concluded(holding, Release(note=note)))
+            chosen = [holding for holding in self._buffer if is_chosen(holding)]
+            self._buffer = deque(holding for holding in self._buffer if not is_chosen(holding))
+        self._concluded.extend(Concluded(holding, Release(note=note)) for holding in chosen)
         self._wake()
 
     def call_aside(self, act: Callable[[], None]) -> None:

@@ -26,8 +26,8 @@ class Lanes:
         return tuple(self._lanes)
 
     def throttle(self, task: str, until: float) -> None:
-        """Hold a lane in this process until a monotonic time."""
-        self._throttled[task] = until
+        """Hold a lane in this process until a monotonic time, or longer if it is held longer already."""
+        self._throttled[task] = max(until, self._throttled.get(task, until))
 
     def open(self, now: float) -> Mapping[str, Lane]:
         """The lanes to ask for now."""

@@ -289,14 +289,21 @@ class Pump:
 
     def _throttle(self, signal: Throttle) -> None:
         """For all workers; for this process alone when asked to, or when the store cannot be told."""
-        if signal.scope == "cluster":
-            until = self._app.clock.now() + signal.wait
-            try:
-                self._store.run(self._store.hold(Switch(Scope.TASK, signal.task, until, signal.reason)))
-                return
-            except StoreUnavailable as error:
-                log.warning("throttle of %s holds in this process only: %s", signal.task, error)
-        self._lanes.throttle(signal.task, time.monotonic() + signal.wait.total_seconds())
+        if signal.scope == "process" or not self._hold_everywhere(signal):
+            self._lanes.throttle(signal.task, time.monotonic() + signal.wait.total_seconds())
+        self._bench.return_unstarted(
+            lambda holding: holding.claim.task == signal.task, "its task was throttled before it started"
+        )
+
+    def _hold_everywhere(self, signal: Throttle) -> bool:
+        switch = Switch(Scope.TASK, signal.task, self._app.clock.now() + signal.wait, signal.reason)
+        try:
+            if not any(_outlasts(held, switch) for held in self._store.run(self._store.switches())):
+                self._store.run(self._store.hold(switch))
+        except StoreUnavailable as error:
+            log.warning("throttle of %s holds in this process only: %s", signal.task, error)
+            return False
+        return True
 
     # housekeeping
 
@@ -326,12 +333,21 @@ class Pump:
         """Superseded or cancelled before it started: hand it back, so that the newer one may start."""
         holding = self._hand.get(fence)
         if holding is not None:
-            self._bench.return_unstarted(holding, "superseded or cancelled before it started")
+            self._bench.return_unstarted(
+                lambda other: other is holding, "superseded or cancelled before it started"
+            )
 
     @property
     def has_unsettled(self) -> bool:
         """Ends the store has not heard of."""
         return bool(self._unsettled)
+
+
+def _outlasts(held: Switch, wanted: Switch) -> bool:
+    """An operator's pause, or a longer throttle, must not be shortened by a body."""
+    if (held.scope, held.name) != (wanted.scope, wanted.name):
+        return False
+    return held.until is None or (wanted.until is not None and held.until >= wanted.until)
 
 
 def _fence(item: Concluded | Settlement) -> Fence:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from types import TracebackType
 
+from duly import __version__
 from duly.app import App
 from duly.durations import Duration, duration
 from duly.errors import DefinitionError, DulyError, SchemaMismatch, StoreError
@@ -197,6 +198,7 @@ class Worker:
             queues=tuple(sorted(self.queues or ())),
             tasks=lanes.tasks,
             slots=self.concurrency,
+            version=__version__,
         )
 
     def _is_over(self) -> bool:

@@ -198,7 +198,7 @@ class Story:
 
     def _workers(self) -> dict[str, str]:
         """Worker id to the name it was given."""
-        return {card.id: card.name for card, _ in office.app.store.run(office.app.store.workers())}
+        return {card.id: card.name for card, _, _ in office.app.store.run(office.app.store.workers())}
 
     def _epoch(self, job: Job) -> int:
         return office.app.jobs.get(job.id).epoch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from duly.ids import new_nonce
 from duly.job import FINISHED, LIVE, State, Wish
 from duly.lifecycle import move
@@ -91,6 +93,18 @@ def _postpone(world: World, row: Row, amendment: Postpone, by: str) -> Amended:
     return Amended(row.id, took_effect=True, reason=f"ready at {row.ready_at.isoformat()}")
 
 
+ABSENCE = timedelta(days=1)
+"""How long a worker that died without a word stays on the list."""
+
+
+def _forget_workers(world: World) -> None:
+    busy = {row.worker for row in world.rows.values() if row.state is State.RUNNING}
+    for worker, presence in list(world.workers.items()):
+        is_gone = not world.has_lease(worker) and presence.seen_at <= world.now() - ABSENCE
+        if is_gone and worker not in busy:
+            del world.workers[worker]
+
+
 def prune(world: World, limit: int) -> int:
     """Delete what finished long ago, oldest first; markers stay."""
     now = world.now()
@@ -101,6 +115,7 @@ def prune(world: World, limit: int) -> int:
     old.sort(key=lambda row: row.forget_at or now)
     for row in old[:limit]:
         del world.rows[row.id]
+    _forget_workers(world)
     for serial in [serial for serial, window in world.windows.items() if window.until <= now]:
         del world.windows[serial]
     return len(old[:limit])

@@ -61,7 +61,8 @@ def _clear_the_way(world: World, request: Request, placement: clash.Placement) -
     for job_id in placement.overtakes:
         world.finish(world.rows[job_id], "overtake", f"overtaken by {request.key}")
     for job_id in placement.cancels:
-        world.rows[job_id].wish = world.rows[job_id].wish or Wish.CANCEL
+        row = world.rows[job_id]
+        row.wish = row.wish if row.wish is Wish.DELETE else Wish.CANCEL
 
 
 def supersede(world: World, row: Row, *, by: str) -> None:

@@ -8,6 +8,7 @@ from duly.clash import Scene, place
 from duly.job import FINISHED, Clash, Delivery, Fence, Request, State, Wish
 from duly.lifecycle import (
     GOES_ON,
+    HISTORY_LINES,
     Again,
     Conclusion,
     Crash,
@@ -122,6 +123,7 @@ def _count(world: World, row: Row, settlement: Settlement, conclusion: Conclusio
             row.cycle += 1
             row.due = wait_of(settlement.verdict, world.now())
             row.arguments = settlement.arguments or row.arguments
+            del row.history[:-HISTORY_LINES]
         case TryAgain():
             row.attempt += 1
             row.first_failure = row.first_failure or world.now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from duly.clock import Clock, SystemClock
@@ -16,6 +16,7 @@ from duly.stores.contract import (
     Amended,
     Amendment,
     Ask,
+    Attendance,
     Census,
     Claimed,
     Grip,
@@ -160,10 +161,15 @@ class MemoryStore:
 
         return self._operation("leave", forget)
 
-    def workers(self) -> Operation[list[tuple[WorkerCard, datetime]]]:
-        return self._operation(
-            "workers", lambda: [(presence.card, presence.seen_at) for presence in self.world.workers.values()]
-        )
+    def workers(self) -> Operation[list[Attendance]]:
+        def read() -> list[Attendance]:
+            world = self.world
+            return [
+                Attendance(presence.card, presence.seen_at, world.has_lease(worker))
+                for worker, presence in world.workers.items()
+            ]
+
+        return self._operation("workers", read)
 
     # switches
 

@@ -7,7 +7,7 @@ inside one transaction, so everything in it happens at one moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
 
 from duly.clock import Clock
@@ -17,6 +17,7 @@ from duly.stores.contract import (
     Amended,
     Amendment,
     Ask,
+    Attendance,
     Census,
     Claimed,
     Grip,
@@ -117,8 +118,8 @@ class Operations:
     def leave(self, worker: str) -> Operation[None]:
         return self._writing("leave", lambda _: workers.leave(worker))
 
-    def workers(self) -> Operation[list[tuple[WorkerCard, datetime]]]:
-        return self._reading("workers", lambda _: workers.workers())
+    def workers(self) -> Operation[list[Attendance]]:
+        return self._reading("workers", workers.workers)
 
     # switches
 

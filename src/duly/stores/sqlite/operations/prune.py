@@ -10,6 +10,9 @@ from duly.stores.sqlite.operations.world import World
 
 SQL = statements("prune")
 
+ABSENCE = 24 * 3600 * 1_000_000
+"""How long a worker that died without a word stays on the list."""
+
 
 def prune(world: World, limit: int) -> Steps[int]:
     """Results whose time is over, then the oldest jobs with their history, then closed windows."""
@@ -20,4 +23,6 @@ def prune(world: World, limit: int) -> Steps[int]:
         yield Statement(SQL["drop_history"], {"jobs": pack([entered for _, entered in old])})
         yield Statement(SQL["drop_jobs"], {"generations": pack([generation for generation, _ in old])})
     yield Statement(SQL["drop_windows"], {"now": world.now})
+    gone = {"seen_before": world.now - ABSENCE} | world.moment.lease()
+    yield Statement(SQL["forget_workers"], gone)
     return len(old)

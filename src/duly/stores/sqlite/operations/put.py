@@ -151,7 +151,7 @@ def _clear_the_way(world: World, request: Request, placement: clash.Placement) -
     for job_id in placement.cancels:
         row = yield from world.row(job_id)
         assert row is not None, "the scene was read under the write lock"
-        row.wish = row.wish or Wish.CANCEL
+        row.wish = row.wish if row.wish is Wish.DELETE else Wish.CANCEL
         yield from world.save(row)
 
 

@@ -9,6 +9,7 @@ from duly.job import FINISHED, Clash, Delivery, Fence, Request, State, Wish
 from duly.lifecycle import (
     EVENTS,
     GOES_ON,
+    HISTORY_LINES,
     Again,
     Conclusion,
     Crash,
@@ -188,6 +189,8 @@ def _write(world: World, row: Row, settlement: Settlement, conclusion: Conclusio
         ready_at = world.now if row.wish is Wish.HURRY else stamp(wait_of(verdict, world.moment.instant))
         row.wish = None
         yield from world.wait_again(row, conclusion.event, ready_at)
+        if conclusion.event == "again":
+            yield Statement(SQL["trim_history"], {"entered": row.entered, "lines": HISTORY_LINES})
         return
     if isinstance(verdict, Done) and conclusion.event == "done":
         row.error = None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import Any
 
-from duly.stores.contract import WorkerCard
+from duly.stores.contract import Attendance, WorkerCard
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.moment import instant, stamp
 from duly.stores.sqlite.operations.texts import statements
+from duly.stores.sqlite.operations.world import World
 
 SQL = statements("workers")
 
@@ -29,10 +29,10 @@ def card_columns(card: WorkerCard) -> dict[str, Any]:
     }
 
 
-def workers() -> Steps[list[tuple[WorkerCard, datetime]]]:
+def workers(world: World) -> Steps[list[Attendance]]:
     """Everybody who has not left, with the moment of the last sign of life."""
-    found = yield Statement(SQL["list"])
-    return [(_card(*columns), instant(seen_at)) for *columns, seen_at in found]
+    found = yield Statement(SQL["list"], world.moment.lease())
+    return [Attendance(_card(*columns), instant(seen_at), lease == 1) for *columns, seen_at, lease in found]
 
 
 def _card(*columns: Any) -> WorkerCard:

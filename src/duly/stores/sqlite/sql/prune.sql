@@ -20,3 +20,11 @@ delete from duly_job where generation in (select value from json_each(:generatio
 
 -- name: drop_windows
 delete from duly_window where until <= :now
+
+-- name: forget_workers
+-- Workers that died without a word, once nothing is left that they held.
+delete from duly_worker
+where seen_at <= :seen_before and (boot_id <> :boot_id or lease_until <= :boot)
+    and not exists (
+        select 1 from duly_job indexed by duly_job_running
+        where state = 'running' and worker = duly_worker.id)

@@ -1,7 +1,8 @@
 -- workers: who is there, in the order in which they came, and who leaves.
 
 -- name: list
-select id, name, host, pid, started_at, queues, tasks, slots, version, seen_at
+select id, name, host, pid, started_at, queues, tasks, slots, version, seen_at,
+    boot_id = :boot_id and lease_until > :boot
 from duly_worker order by number
 
 -- name: alive
