@@ -226,3 +226,10 @@ def poll_and_die_once() -> None:
     note("deaths")
     if len(lines("deaths")) == 1:
         _die("SIGKILL")
+
+
+@app.task(executor="process")
+def throttle_from_child(run: Run, *, fails: bool) -> None:
+    run.throttle("1h")
+    if fails:
+        raise ValueError("after the throttle")
