@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 from tests.stories import errands
 from tests.stories.arrange import OpenApp
+from tests.stories.processes import Crew
 
 from duly import Duly
 from duly.testing import VirtualClock
@@ -64,13 +65,30 @@ def timed_app(open_app: OpenApp, clock: VirtualClock) -> Duly:
 # --- bodies and workers in other processes --------------------------------------------------------
 
 
+def _errands_on(url: str, folder: Path, environment: pytest.MonkeyPatch, **options: Any) -> Duly:
+    """The application of errands.py on this store, here and in every process started from here."""
+    environment.setenv("DULY_URL", url)
+    environment.setenv("STORY_FOLDER", str(folder))
+    for name, value in {**OPTIONS, **options}.items():
+        environment.setenv(f"DULY_{name.upper()}", str(value))
+    importlib.reload(errands)
+    return errands.app
+
+
 @pytest.fixture
 def errand_app(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Duly, None, None]:
-    """The application of errands.py on this test's store, here and in every process started from here."""
-    monkeypatch.setenv("DULY_URL", url)
-    monkeypatch.setenv("STORY_FOLDER", str(tmp_path))
-    for name, value in OPTIONS.items():
-        monkeypatch.setenv(f"DULY_{name.upper()}", str(value))
-    importlib.reload(errands)
-    yield errands.app
-    errands.app.close()
+    app = _errands_on(url, tmp_path, monkeypatch)
+    yield app
+    app.close()
+
+
+@pytest.fixture(params=[name for name in URLS if name != "memory"])
+def crew(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Generator[Crew, None, None]:
+    """Workers in processes of their own on one store, with a lease short enough to wait for."""
+    app = _errands_on(URLS[request.param](tmp_path), tmp_path, monkeypatch, lease="2s")
+    crew = Crew(app, tmp_path)
+    yield crew
+    crew.end()
+    app.close()

@@ -233,3 +233,25 @@ def throttle_from_child(run: Run, *, fails: bool) -> None:
     run.throttle("1h")
     if fails:
         raise ValueError("after the throttle")
+
+
+# --- workers that come and go -------------------------------------------------------------------
+
+
+@app.task
+def where_am_i() -> None:
+    """Noted per process start: a worker that starts afresh keeps its number."""
+    note("incarnations", INCARNATION)
+
+
+INCARNATION = time.monotonic_ns()
+
+
+@app.task
+def tick(run: Run) -> None:
+    assert run.tick is not None
+    note("ticks", run.tick.timestamp())
+
+
+if "STORY_TICKS" in os.environ:
+    app.schedule(every=os.environ["STORY_TICKS"], missed="all", grace="1m", overlap="queue_one")(tick)

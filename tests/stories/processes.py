@@ -6,10 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from tests.stories.arrange import until
+
+from duly import Duly
+from duly.stores.sqlite.filelock import FileLock
 
 ROOT: Final = Path(__file__).parents[2]
 TARGET: Final = "tests.stories.errands:app"
@@ -66,6 +71,54 @@ class WorkerProcess:
         if self._process.poll() is None:
             self.send(signal.SIGCONT)
             self.kill()
+
+
+class Crew:
+    """The worker processes of one test, and the application through which it watches them."""
+
+    def __init__(self, app: Duly, folder: Path) -> None:
+        self.app = app
+        self.folder = folder
+        self._started: list[WorkerProcess] = []
+
+    def start(self, *words: str, **variables: str) -> WorkerProcess:
+        """Start a worker and wait until it works."""
+        worker = self.launch(*words, **variables)
+        until(worker.is_ready)
+        return worker
+
+    def launch(self, *words: str, **variables: str) -> WorkerProcess:
+        """Start a worker and do not wait."""
+        worker = WorkerProcess(self.folder / f"worker-{len(self._started)}.log", *words, **variables)
+        self._started.append(worker)
+        return worker
+
+    def freeze(self, worker: WorkerProcess) -> None:
+        """Stop the process between two writes: frozen in one it would hold the file, and all would wait."""
+        with self._between_writes():
+            worker.freeze()
+
+    def _between_writes(self) -> AbstractContextManager[None]:
+        path = getattr(self.app.store, "path", None)
+        if path is None:
+            return nullcontext()
+        return FileLock(f"{path}-duly.lock").held(timedelta(seconds=5))
+
+    def let(self, name: str) -> None:
+        """Let the bodies go on that wait for this name."""
+        (self.folder / name).touch()
+
+    def end(self) -> None:
+        for worker in self._started:
+            worker.end()
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that is not a mere entry in the table."""
+    try:
+        return _state_of(pid) != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def _state_of(pid: int) -> str:
