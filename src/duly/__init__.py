@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from duly.version import __version__
+
 if TYPE_CHECKING:
     from duly.context import bind
     from duly.engine import Duly
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from duly.task import Task
     from duly.worker import Worker
 
-__version__ = "0.1.0.dev0"
 
 _ERRORS = """
     BadRequest ConditionFailed DefinitionError DulyError JobCancelled JobFailed JobSkipped LeaseLost

@@ -155,11 +155,12 @@ def _beside_a_run(request: Request, scene: Scene, *, opens_window: bool) -> Plac
                 opens_window=opens_window,
             )
         case Overlap.QUEUE_ONE | Overlap.QUEUE_ALL:
+            is_parked = len(scene.running) >= request.per_key
             return Placement(
-                Decision.QUEUED,
+                Decision.QUEUED if is_parked else Decision.CREATED,
                 request.id,
                 creates=True,
-                is_parked=True,
+                is_parked=is_parked,
                 overtakes=overtakes,
                 opens_window=opens_window,
             )

@@ -103,13 +103,13 @@ class Jobs:
 
     def postpone(self, *jobs: str | HasId, at: datetime | None = None, by: str = "", **filters: Any) -> Acted:
         """Make waiting jobs ready at another time; now, when `at` is not given."""
-        return converse(self._store(), self._amend(jobs, filters, Postpone(at), by))
+        return converse(self._store(), self._amend(jobs, filters, Postpone(_aware(at)), by))
 
     async def apostpone(
         self, *jobs: str | HasId, at: datetime | None = None, by: str = "", **filters: Any
     ) -> Acted:
         """The async twin of postpone."""
-        return await aconverse(self._store(), self._amend(jobs, filters, Postpone(at), by))
+        return await aconverse(self._store(), self._amend(jobs, filters, Postpone(_aware(at)), by))
 
     # waiting
 
@@ -237,6 +237,12 @@ def _names(value: Any) -> tuple[str, ...]:
         return ()
     many = cast(Iterable[Any], value if isinstance(value, list | tuple | set | frozenset) else (value,))
     return tuple(one if isinstance(one, str) else one.name for one in many)
+
+
+def _aware(at: datetime | None) -> datetime | None:
+    if at is not None and at.utcoffset() is None:
+        raise BadRequest(f"at={at!r} has no time zone. Use an aware datetime.")
+    return at
 
 
 def _only(job_id: str, found: JobList) -> Job:

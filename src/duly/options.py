@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal, TypedDict, TypeVar
 
 from duly.durations import Duration, duration
 from duly.errors import DefinitionError
+from duly.homes import home_of
 from duly.job import Delivery, Keep, Overlap
 from duly.retry import Retry
 
@@ -106,7 +104,7 @@ class Options:
 def read_options(function: Callable[..., Any], given: TaskOptions) -> Options:
     """Turn what was written into types, or say which value cannot be."""
     unknown = set(given) - set(TaskOptions.__annotations__)
-    name = given.get("name") or f"{home_of(function)}.{function.__qualname__}"
+    name = given.get("name") or f"{home_of(function.__module__)}.{function.__qualname__}"
     if unknown:
         raise DefinitionError(
             f"Task {name} has no option {sorted(unknown)[0]!r}. "
@@ -130,28 +128,11 @@ def read_options(function: Callable[..., Any], given: TaskOptions) -> Options:
         concurrency_per_key=_limit(given.get("concurrency_per_key"), "concurrency_per_key"),
         rate=_rate(given.get("rate")),
         expires=_optional(given.get("expires"), "expires"),
-        redact=tuple(given.get("redact", ())),
+        redact=_words(given.get("redact", ())),
         on_failure=given.get("on_failure"),
         max_deferrals=_limit(given.get("max_deferrals", 100), "max_deferrals") or 100,
     )
     return _consistent(options)
-
-
-def home_of(function: Callable[..., Any]) -> str:
-    """The module a function is imported from, also when its file happens to be running as a script.
-
-    `python shop.py` enqueues what `duly worker shop:app` runs: both must say shop.
-    """
-    module = sys.modules.get(function.__module__)
-    if function.__module__ not in ("__main__", "__duly_main__") or module is None:
-        return function.__module__
-    if module.__spec__ is not None:
-        return module.__spec__.name.removesuffix(".__main__").replace("__duly_main__", _stem(module))
-    return _stem(module)
-
-
-def _stem(module: ModuleType) -> str:
-    return Path(getattr(module, "__file__", None) or "__main__").stem
 
 
 def _consistent(options: Options) -> Options:
@@ -164,6 +145,11 @@ def _consistent(options: Options) -> Options:
         raise DefinitionError(
             f"Task {options.name}: soft_limit {options.soft_limit} must be shorter "
             f"than hard_limit {options.hard_limit}."
+        )
+    if options.delivery is Delivery.EXACTLY_ONCE:
+        raise DefinitionError(
+            f"Task {options.name}: delivery='exactly_once' is not available in this version. "
+            "Use 'at_least_once' with run.idempotency_key, or 'at_most_once'."
         )
     if isinstance(options.on_failure, str):
         raise DefinitionError(
@@ -208,10 +194,13 @@ def _choice(kind: type[E], value: object, what: str) -> E:
 
 def checked_overlap(value: object) -> Overlap:
     """A policy by its name."""
-    overlap = _choice(Overlap, value, "overlap")
-    if overlap is Overlap.QUEUE_ALL:
+    policies = [policy for policy in Overlap if policy is not Overlap.QUEUE_ALL]
+    if value == Overlap.QUEUE_ALL:
         raise DefinitionError("overlap='queue_all' is for ticks: use missed='all' on the schedule instead.")
-    return overlap
+    if value not in policies:
+        offered = ", ".join(repr(str(policy)) for policy in policies)
+        raise DefinitionError(f"overlap is {value!r}; it takes one of {offered}.")
+    return Overlap(str(value))
 
 
 def _optional(value: Duration | None, what: str) -> timedelta | None:
@@ -231,6 +220,12 @@ def _keep(value: Duration | Mapping[str, Duration] | None) -> Keep:
         )
     kept = duration(value, what="keep_for")
     return Keep(kept, kept)
+
+
+def _words(value: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise DefinitionError(f"redact is {value!r}; it takes a list of argument names: [{value!r}].")
+    return tuple(value)
 
 
 def _limit(value: object, what: str) -> int | None:

@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple
 
 from duly import codec
 from duly.durations import Duration, duration, moment
-from duly.errors import ConditionFailed, DulyError, NotInRun, RetryAfter, SoftLimitExceeded
-from duly.job import Claim, Fence, Request
+from duly.errors import ArgumentsTooLarge, ConditionFailed, DulyError, NotInRun, RetryAfter, SoftLimitExceeded
+from duly.job import Claim, Delivery, Fence, Request
 from duly.kinds import oneshot, perpetual
 from duly.kinds.outcome import Effects, Ended, Ending, Raised, Returned
 from duly.lifecycle import Fail, Verdict
@@ -237,6 +237,8 @@ def returned(options: Options, value: Any) -> Ending:
         return Returned()
     try:
         return Returned(codec.pack_value(value))
+    except ArgumentsTooLarge as error:
+        return Raised(f"The result is too large to keep: {error}", reason="result cannot be stored")
     except DulyError as error:
         return Raised(f"Unsupported type in the result: {error}", reason="result cannot be stored")
 
@@ -255,6 +257,8 @@ def raised(options: Options, claim: Claim, error: BaseException, *, now: datetim
 def _wait(
     options: Options, claim: Claim, error: BaseException, *, now: datetime, spread: float
 ) -> timedelta | None:
+    if options.delivery is Delivery.AT_MOST_ONCE:  # whatever the body asks for, it has run once
+        return None
     asked = duration(error.after, what="RetryAfter") if isinstance(error, RetryAfter) else None
     at = next_try(
         options.retry or (None if asked is None else ASKED),

@@ -103,11 +103,11 @@ class Schedules:
         """The async twin of trigger."""
         return await self._ahold(self._trigger(name))
 
-    def edit(self, name: str, **changes: Any) -> ScheduleView:
+    def edit(self, name: str, /, **changes: Any) -> ScheduleView:
         """Overlay the code's terms; survives deploys. No tick is lost or doubled at the edit."""
         return self._hold(self._edit(name, changes))
 
-    async def aedit(self, name: str, **changes: Any) -> ScheduleView:
+    async def aedit(self, name: str, /, **changes: Any) -> ScheduleView:
         """The async twin of edit."""
         return await self._ahold(self._edit(name, changes))
 

@@ -25,6 +25,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from duly.errors import Undecodable, Unserialisable
+from duly.homes import home_of, module_at
 
 Tagged: TypeAlias = dict[str, Any]
 
@@ -294,18 +295,19 @@ def _path_of(value: object, place: Place) -> str:
     kind = type(value)
     if _lookup(sys.modules.get(kind.__module__), kind.__qualname__) is not kind:
         place.refuse(value, f"{kind.__qualname__} cannot be found again. Define it at the top of a module.")
-    return f"{kind.__module__}:{kind.__qualname__}"
+    return f"{home_of(kind.__module__)}:{kind.__qualname__}"
 
 
 def _find(path: str) -> type:
     if path in _KNOWN:
         return _KNOWN[path]
     module, _, name = path.partition(":")
-    if module not in sys.modules:
+    home = module_at(module)
+    if home is None:
         raise Undecodable(
             f"it holds a {path}, but {module} is not loaded. Import it where the worker starts."
         )
-    kind = _lookup(sys.modules[module], name)
+    kind = _lookup(home, name)
     if not isinstance(kind, type):
         raise Undecodable(f"it holds a {path}, but {module} has no such class. If it was moved, register it.")
     return kind

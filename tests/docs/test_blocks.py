@@ -79,7 +79,7 @@ def run_python(block: Block, folder: Path, namespace: dict[str, object], page: P
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(block.text, encoding="utf-8")
         namespace["__file__"] = str(target)
-    code = compile("\n" * block.line + block.text, str(page), "exec")
+    code = compile("\n" * block.line + block.text, str(page), "exec", dont_inherit=True)
     exec(code, namespace)  # noqa: S102 - running the page's code is the point
 
 

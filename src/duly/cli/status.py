@@ -60,12 +60,13 @@ class Overview:
 def look(app: App) -> Overview:
     """Ask the store for everything `status` and `doctor` talk about."""
     store, now = app.store, app.clock.now()
+    workers = store.run(store.workers())
     switches = store.run(store.switches())
     return Overview(
         url=masked(app.settings.url),
         now=now,
         census=store.run(store.census()),
-        workers=store.run(store.workers()),
+        workers=workers,
         switches=switches,
     )
 

@@ -141,9 +141,21 @@ def _timetable(name: str, terms: Mapping[str, Any]) -> Timetable:
     cron, every = terms.get("cron"), terms.get("every")
     if (cron is None) == (every is None):
         raise DefinitionError(f"Schedule {name!r} needs either cron='…' or every='…', and not both.")
+    stray = _stray(terms, is_cron=cron is not None)
+    if stray is not None:
+        raise DefinitionError(
+            f"Schedule {name!r}: {stray} means nothing beside {'cron' if cron else 'every'}='…'."
+        )
     if cron is not None:
         return Cron(cron, terms.get("timezone", "UTC"))
     return Every(cast(Duration, every), _instant(name, terms, "start"), terms.get("mode", "rate"))
+
+
+def _stray(terms: Mapping[str, Any], *, is_cron: bool) -> str | None:
+    """A word that would be ignored."""
+    if is_cron:
+        return "mode" if terms.get("mode", "rate") != "rate" else None
+    return "timezone" if terms.get("timezone", "UTC") != "UTC" else None
 
 
 def _instant(name: str, terms: Mapping[str, Any], which: str) -> datetime | None:

@@ -169,7 +169,9 @@ class VirtualWorker:
 
     def _start(self, holding: Holding) -> Run:
         holding.started_at, holding.started = self._app.clock.now(), self._app.clock.boot()
-        holding.run = Run(holding.claim, holding.task.options, tell=partial(self._hear, holding))
+        task = holding.task
+        tell = partial(self._hear, holding)
+        holding.run = Run(holding.claim, task.options, tell, is_perpetual=task.cycle is not None)
         return holding.run
 
     def _hear(self, holding: Holding, signal: Signal) -> None:

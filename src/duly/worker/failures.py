@@ -13,7 +13,7 @@ from duly import codec
 from duly.app import AnyTask
 from duly.errors import DulyError
 from duly.job import Request
-from duly.lifecycle import CRASH_CAP, Crash, Fail, Verdict
+from duly.lifecycle import CRASH_CAP, Again, Crash, Fail, Stop, Verdict
 from duly.task import Task, build_request
 from duly.wishes import Wishes
 from duly.worker.hand import Holding
@@ -64,11 +64,13 @@ def hook_call(holding: Holding, verdict: Verdict | None) -> Callable[[], None] |
 
 
 def failure_of(holding: Holding, verdict: Verdict | None) -> Failure | None:
-    """What a verdict that ends the job for good means; None for all others."""
+    """What a verdict that ends a job or a cycle in failure means; None for all others."""
     claim = holding.claim
     error, reason = None, ""
     if isinstance(verdict, Fail):
         error, reason = verdict.error, verdict.reason
+    elif isinstance(verdict, Again | Stop) and verdict.error is not None:
+        error, reason = verdict.error, "its cycle failed"
     elif isinstance(verdict, Crash) and verdict.counted and claim.crashes + 1 >= CRASH_CAP:
         error, reason = f"crashed: {verdict.evidence}", "crashed too often"
     if error is None:

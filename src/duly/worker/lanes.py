@@ -15,10 +15,19 @@ class Lanes:
     def __init__(self, app: App, queues: frozenset[str] | None) -> None:
         self.queues = queues
         self._lanes = {task.name: lane_of(task) for task in app.tasks.values()}
-        for name, terms in app.schedule_terms.items():
-            lane = Lane(periodic.job_task(name), on_any_queue=True, held_by=(terms["task"],))
-            self._lanes[lane.task] = lane
+        self.schedules: Mapping[str, Lane] = {
+            periodic.job_task(name): Lane(
+                periodic.job_task(name), on_any_queue=True, held_by=(terms["task"],)
+            )
+            for name, terms in app.schedule_terms.items()
+        }
+        self._lanes |= self.schedules
         self._throttled: dict[str, float] = {}
+
+    @property
+    def has_schedules(self) -> bool:
+        """Whether there is work here that needs no slot."""
+        return bool(self.schedules)
 
     @property
     def tasks(self) -> tuple[str, ...]:

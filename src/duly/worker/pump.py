@@ -137,7 +137,8 @@ class Pump:
     def turn(self) -> None:
         """One round: begin, signal, settle and claim, then wait if there was nothing to do."""
         if self._is_unsure:
-            self._store.run(self._store.disown(self._worker, self._hand.fences()))
+            held = [*self._hand.fences(), *map(_fence, self._unsettled)]
+            self._store.run(self._store.disown(self._worker, held))
             self._is_unsure = False
         self._keep_house()
         self._begin()
@@ -145,10 +146,9 @@ class Pump:
         concluded = self._bench.collect()
         self._tempo.note(len(concluded), time.monotonic())
         self._unsettled.extend(concluded)
-        room = self._room()
         is_due = time.monotonic() >= self._look_at
-        if self._unsettled or (room and is_due):
-            self._exchange(room)
+        if self._unsettled or (self._can_take and is_due):
+            self._exchange()
         else:
             self._rest()
 
@@ -166,7 +166,7 @@ class Pump:
     def _wait(self) -> float:
         """Until the next look, or without end when nothing could be taken anyway; the bell wakes us."""
         now = time.monotonic()
-        next_look = self._look_at if self._room() else now + 1.0
+        next_look = self._look_at if self._can_take else now + 1.0
         return min(next_look, self._seed_at, self._prune_at) - now
 
     def _room(self) -> int:
@@ -175,21 +175,27 @@ class Pump:
         room = self._bench.free + self._tempo.buffer(self._bench.slots) - self._bench.buffered
         return max(0, min(LARGEST_BATCH, room))
 
+    @property
+    def _can_take(self) -> bool:
+        """A slot is free, or there are schedules: these need none, and tick however busy the slots are."""
+        return not self.is_draining and (self._room() > 0 or self._lanes.has_schedules)
+
     # settle and claim
 
-    def _exchange(self, room: int) -> None:
+    def _exchange(self) -> None:
+        asks = self._can_take
         settlements = [
             item if isinstance(item, Settlement) else settlement_of(item) for item in self._unsettled
         ]
         claimed = Claimed([], None)
         self._reach("before_settle")
-        if room:
-            answers, claimed = self._store.run(self._store.turn(settlements, self._ask(room)))
+        if asks:
+            answers, claimed = self._store.run(self._store.turn(settlements, self._ask()))
         else:
             answers = self._store.run(self._store.settle(self._worker, settlements)) if settlements else []
         self._reach("after_settle")
         self._after_settle(settlements, answers)
-        if room:
+        if asks:
             self._after_claim(claimed, had_settled=bool(settlements))
 
     def _reach(self, point: str) -> None:
@@ -199,13 +205,14 @@ class Pump:
                 if isinstance(item, Concluded):
                     failpoints.reached(point, item.holding.claim.task)
 
-    def _ask(self, room: int) -> Ask:
+    def _ask(self) -> Ask:
         since_outage = time.monotonic() - self._beat.outage_ended
+        room = self._room()
         return Ask(
             worker=self._worker,
-            lanes=self._lanes.open(time.monotonic()),
+            lanes=self._lanes.open(time.monotonic()) if room else self._lanes.schedules,
             lease=self._app.settings.lease,
-            limit=room,
+            limit=room or LARGEST_BATCH,
             free=self._bench.free,
             queues=self._lanes.queues,
             takes_over=since_outage > self._app.settings.lease.total_seconds() / 3,

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from types import TracebackType
 
-from duly import __version__
 from duly.app import App
 from duly.durations import Duration, duration
 from duly.errors import DefinitionError, DulyError, SchemaMismatch, StoreError
@@ -20,8 +19,10 @@ from duly.ids import worker_id
 from duly.job import Fence
 from duly.run import Signal
 from duly.stores.contract import Order, WorkerCard
+from duly.version import __version__
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import Bench
+from duly.worker.errand import can_travel
 from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.lanes import Lanes
 from duly.worker.memory import resident_bytes
@@ -57,6 +58,7 @@ class Worker:
         self.concurrency = app.settings.concurrency if concurrency is None else concurrency
         if self.concurrency < 1:
             raise DefinitionError(f"concurrency is {concurrency!r}; it takes a whole number of at least 1.")
+        _check_tasks(app)
         self.id = worker_id()
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.queues = None if queues is None else frozenset(queues)
@@ -260,3 +262,13 @@ class Worker:
             log.critical("an internal loop of the worker died", exc_info=error)
             self._failure = error
         self.stop(now=True)
+
+
+def _check_tasks(app: App) -> None:
+    """A limit that cannot be kept is an error before anything runs, not a surprise in the middle."""
+    for task in app.tasks.values():
+        if task.options.needs_process and not can_travel(task):
+            raise DefinitionError(
+                f"Task {task.name} is defined inside a function, where a child process cannot find it: "
+                "hard_limit and executor='process' need a function at the top of a module."
+            )
