@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from tests.servers_redis import namespace_of, shared_url
+
 from duly.stores.contract import Store
 from duly.stores.memory import MemoryStore
+from duly.stores.redis import RedisStore
 from duly.stores.sqlite import SqliteStore
 from duly.testing import VirtualClock
 
@@ -22,7 +25,12 @@ def _sqlite(folder: Path, clock: VirtualClock) -> Store:
     return SqliteStore(f"sqlite:///{folder / 'duly.db'}", clock=clock)
 
 
+def _redis(folder: Path, clock: VirtualClock) -> Store:
+    return RedisStore(shared_url(), clock=clock, namespace=namespace_of(folder))
+
+
 STORES: Final[dict[str, Maker]] = {
     "memory": _memory,
     "sqlite": _sqlite,
+    "redis": _redis,
 }

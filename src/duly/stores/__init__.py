@@ -27,7 +27,9 @@ def open_store(settings: Settings, clock: Clock) -> Store:
             return SqliteStore(settings.url, clock=clock, namespace=settings.namespace)
         case "postgresql" | "postgres":
             raise MissingExtra("The PostgreSQL store", "postgres")
-        case "redis" | "rediss" | "valkey" | "unix":
-            raise MissingExtra("The Redis store", "redis")
+        case "redis" | "rediss" | "valkey" | "valkeys" | "unix":
+            from duly.stores.redis import RedisStore
+
+            return RedisStore(settings.url, clock=clock, namespace=settings.namespace)
         case _:
             raise UnknownStore(settings.url)

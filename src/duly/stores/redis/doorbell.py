@@ -1,0 +1,125 @@
+"""Hearing that something became ready. One connection per process listens for all its bells.
+
+The scripts ring by PUBLISH. A ring may be lost or be for nothing: polling is the truth, this only
+makes it quick.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Final
+
+import redis
+
+log = logging.getLogger("duly.redis")
+
+CONFIRMED_WITHIN: Final = 2.0
+"""Seconds a new bell waits for its line to stand; without it, polling has to do until it does."""
+QUIET: Final = 15.0
+"""Seconds without a word after which the line is tested; after twice that it counts as cut."""
+LONGEST_BACKOFF: Final = 2.0
+
+
+class Bell:
+    """One listener's bell."""
+
+    def __init__(self, forget: Callable[[Bell], None]) -> None:
+        self._rung = threading.Event()
+        self._forget = forget
+
+    def wait(self, timeout: timedelta) -> bool:
+        """Whether it rang, now or since the last wait."""
+        has_rung = self._rung.wait(timeout.total_seconds())
+        self._rung.clear()
+        return has_rung
+
+    def wake(self) -> None:
+        """Ring this one only."""
+        self._rung.set()
+
+    def close(self) -> None:
+        """Nobody waits here any more."""
+        self._forget(self)
+        self._rung.set()
+
+
+class Line:
+    """The thread that listens. It reconnects by itself, and rings after each gap: something may have come."""
+
+    def __init__(self, client: Any, channel: str) -> None:
+        self._client = client
+        self._channel = channel
+        self._bells: weakref.WeakSet[Bell] = weakref.WeakSet()
+        self._mutex = threading.Lock()
+        self._is_over = threading.Event()
+        self._stands = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="duly-redis-bell", daemon=True)
+        self._thread.start()
+
+    def bell(self) -> Bell:
+        """A bell that hears every ring from now on."""
+        made = Bell(self._drop)
+        with self._mutex:
+            self._bells.add(made)
+        self._stands.wait(CONFIRMED_WITHIN)
+        return made
+
+    def close(self, wake_up: Callable[[], None]) -> None:
+        """Stop listening; `wake_up` sends the ring that ends the thread's wait."""
+        self._is_over.set()
+        wake_up()
+        self._thread.join(timeout=1.0)
+        with suppress(redis.RedisError, OSError):
+            self._client.close()
+
+    def _drop(self, bell: Bell) -> None:
+        with self._mutex:
+            self._bells.discard(bell)
+
+    def _ring(self) -> None:
+        with self._mutex:
+            bells = list(self._bells)
+        for bell in bells:
+            bell.wake()
+
+    def _run(self) -> None:
+        backoff = 0.05
+        while not self._is_over.is_set():
+            try:
+                self._listen()
+                backoff = 0.05
+            except (redis.RedisError, OSError) as error:
+                log.debug("the doorbell's line is cut, polling goes on: %s", error)
+                self._is_over.wait(backoff)
+                backoff = min(LONGEST_BACKOFF, backoff * 2)
+
+    def _listen(self) -> None:
+        heard = self._client.pubsub()
+        try:
+            heard.subscribe(self._channel)
+            self._hear(heard)
+        finally:
+            self._stands.clear()
+            with suppress(redis.RedisError, OSError):
+                heard.close()
+
+    def _hear(self, heard: Any) -> None:
+        spoke = time.monotonic()
+        is_tested = False
+        while not self._is_over.is_set():
+            message = heard.get_message(timeout=QUIET)
+            if message is not None:
+                spoke, is_tested = time.monotonic(), False
+                self._stands.set()
+                self._ring()
+            elif time.monotonic() - spoke > QUIET:
+                if is_tested:
+                    raise redis.ConnectionError("no answer on the doorbell's line")
+                heard.ping()
+                spoke, is_tested = time.monotonic(), True

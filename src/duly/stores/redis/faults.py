@@ -1,0 +1,98 @@
+"""Every way a server can fail us, told as one sentence that names the server and the remedy.
+
+Callers of the store meet `StoreUnavailable` and its relatives only; no message carries a password.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import redis
+from redis import exceptions
+
+from duly.errors import DulyError, StoreError, StoreUnavailable
+
+NEEDED: Final = (6, 2)
+
+_PASSING: Final[dict[str, str]] = {
+    "LOADING": "is loading its data after a start. Try again in a moment",
+    "BUSY": "is busy with a script of somebody's. Wait, or end it with SCRIPT KILL",
+    "READONLY": "is a read-only replica. Point the URL at the primary",
+    "MASTERDOWN": "is a replica that lost its primary. Point the URL at the primary",
+    "OOM": "has no memory left for new jobs. Raise maxmemory, or let workers finish and prune jobs",
+    "MISCONF": "refuses writes because it cannot save to its disk. Look at its log and free some space",
+    "NOREPLICAS": "refuses writes while too few replicas follow it. "
+    "Start them, or lower min-replicas-to-write",
+    "CLUSTERDOWN": "belongs to a cluster that is down. Repair the cluster",
+    "TRYAGAIN": "is moving our keys to another node. Try again in a moment",
+    "MOVED": "is a node of a cluster that does not hold our keys. Point the URL at the node that does",
+    "ASK": "is moving our keys to another node. Try again in a moment",
+    "NOAUTH": "wants a password. Put it into the URL: redis://:PASSWORD@HOST",
+    "WRONGPASS": "does not accept this user and password. Correct them in the URL: redis://USER:PASSWORD@HOST",
+    "NOPERM": "does not allow this user what Duly needs. "
+    "Grant it: ACL SETUSER … ~{NAMESPACE}:* &{NAMESPACE}:* +@all -@admin",
+    "UNKILLABLE": "is busy with a script that has written already. Wait until it ends",
+}
+_FOREIGN: Final = "WRONGTYPE"
+
+
+def code_of(error: BaseException) -> str:
+    """The word an error of the server begins with; the driver cuts off some, and has classes for them."""
+    named = {
+        exceptions.BusyLoadingError: "LOADING",
+        exceptions.ReadOnlyError: "READONLY",
+        exceptions.OutOfMemoryError: "OOM",
+        exceptions.NoPermissionError: "NOPERM",
+        exceptions.AuthenticationError: "WRONGPASS",
+        exceptions.AuthenticationWrongNumberOfArgsError: "WRONGPASS",
+    }
+    for kind, code in named.items():
+        if isinstance(error, kind):
+            return code
+    words = str(error).split(None, 1)
+    return words[0].rstrip(":") if words and words[0].isupper() else ""
+
+
+def explained(error: Exception, shown: str, doing: str) -> Exception:
+    """The error a caller should see. What Duly raised on purpose passes through."""
+    if isinstance(error, DulyError) or not isinstance(error, (redis.RedisError, OSError)):
+        return error
+    code = _code_within(error)
+    if code in _PASSING:
+        return StoreUnavailable(f"Redis at {shown} {_PASSING[code]} (while: {doing}).")
+    if code == _FOREIGN or _FOREIGN in str(error):
+        return StoreError(
+            f"Redis at {shown} holds data of another application under Duly's names (while: {doing}). "
+            "Choose another namespace=…, or another database number in the URL."
+        )
+    if isinstance(error, exceptions.TimeoutError):
+        return StoreUnavailable(
+            f"Redis at {shown} did not answer in time (while: {doing}). "
+            "Look whether it stalls, or allow more with ?timeout=30s in the URL."
+        )
+    if isinstance(error, (exceptions.ConnectionError, OSError)):
+        return StoreUnavailable(
+            f"Redis at {shown} cannot be reached: {_cause(error)} (while: {doing}). "
+            "Start the server or correct the URL."
+        )
+    return StoreError(
+        f"Redis at {shown} refused to {doing}: {error}. This is a defect of Duly: please report it."
+    )
+
+
+def _code_within(error: Exception) -> str:
+    """Inside a script the server puts words of its own around the error."""
+    code = code_of(error)
+    if code in _PASSING or code == _FOREIGN:
+        return code
+    text = str(error)
+    found = [known for known in (*_PASSING, _FOREIGN) if f"-{known} " in text or f" {known} " in text]
+    return found[0] if found else code
+
+
+def _cause(error: BaseException) -> str:
+    """The reason without the address: drivers like to repeat it."""
+    inner = error.__cause__ or error.__context__
+    if isinstance(inner, OSError) and inner.strerror:
+        return inner.strerror
+    return str(error).rstrip(".") or type(error).__name__

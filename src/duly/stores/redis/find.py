@@ -1,0 +1,58 @@
+"""find: walking a selection in portions, so that no reading holds the server up.
+
+Jobs that change while the walk goes on are seen as they are when it comes to them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duly.job import Job
+from duly.stores.contract import Page, Selection
+from duly.stores.drive import Statement, Steps
+from duly.stores.redis.packing import read_job, selection_values
+
+ERROR = 19
+"""Where a job, as it is sent, has its error."""
+
+
+def find(selection: Selection, page: Page) -> Steps[list[Job]]:
+    """A page of jobs, newest request first."""
+    jobs: list[Job] = []
+    before = page.before
+    while len(jobs) < page.limit:
+        # An error text is compared here, so how many of the next ones will do is not known there.
+        limit = None if selection.error else page.limit - len(jobs)
+        values = _walk(selection, before, limit) | {"with_history": page.with_history}
+        found, [before] = yield Statement("find", values)
+        jobs += [read_job(one) for one in found if _has_error(selection, one[ERROR])]
+        if before is None:
+            break
+    return jobs[: page.limit]
+
+
+def all_ids(selection: Selection, limit: int | None) -> Steps[list[str]]:
+    """The ids of a selection, newest request first."""
+    if selection.ids and not selection.error and limit is not None and len(selection.ids) <= limit:
+        return list(selection.ids)  # whoever acts on them checks the rest
+    ids: list[str] = []
+    before: int | None = None
+    while limit is None or len(ids) < limit:
+        values = _walk(selection, before, None) | {"only_ids": True, "with_error": bool(selection.error)}
+        found, [before] = yield Statement("find", values)
+        ids += [job_id for job_id, error in found if _has_error(selection, error)]
+        if before is None:
+            break
+    return ids[:limit]
+
+
+def _walk(selection: Selection, before: int | None, limit: int | None) -> dict[str, Any]:
+    return {
+        "selection": selection_values(selection),
+        "before": False if before is None else before,
+        "limit": False if limit is None else limit,
+    }
+
+
+def _has_error(selection: Selection, error: str | None) -> bool:
+    return not selection.error or selection.error.lower() in (error or "").lower()

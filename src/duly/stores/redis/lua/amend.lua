@@ -1,0 +1,125 @@
+-- amend: an operator's order for jobs that still match the selection they were found by.
+-- [[id, took effect, reason, moment the reason speaks of], …] newest request first
+
+write_though_memory_is_full()
+
+local function answer(row, took_effect, reason, moment)
+    return show_all({ row.id, took_effect, reason, moment }, 4)
+end
+
+local function cancel(row)
+    if FINISHED[row.state] then
+        return answer(row, false, "already " .. row.state)
+    end
+    note(row, "cancel", given.by)
+    if row.state == "running" then
+        local rest = open(row)
+        rest.wish = rest.wish == "delete" and "delete" or "cancel"
+        row.has_orders = true
+        return answer(row, true, "asked to stop")
+    end
+    finish(row, "cancel", "cancelled")
+    return answer(row, true, "cancelled")
+end
+
+local function delete(row)
+    if row.state == "running" then
+        note(row, "delete", given.by)
+        open(row).wish = "delete"
+        row.has_orders = true
+        return answer(row, true, "asked to stop, then deleted")
+    end
+    local serial = serial_of(row)
+    remove(row)
+    promote(serial)
+    return answer(row, true, "deleted")
+end
+
+-- Other jobs of the same task and key, finished ones included.
+local function rivals_of(row)
+    local rivals = {}
+    if not row.is_keyed or not open(row).key then
+        return rivals
+    end
+    local task, key = lane_named(row.lane).task, row.rest.key
+    for _, other in ipairs(rows_of(call("ZRANGE", prefix .. "key:" .. key, 0, -1))) do
+        if other ~= row and lane_named(other.lane).task == task then
+            rivals[#rivals + 1] = other
+        end
+    end
+    return rivals
+end
+
+local function start_afresh(row)
+    local rest = open(row)
+    row.state = move(row.state, "revive")
+    row.generation = count_up()
+    row.nonce = NOBODYS -- the claim that ended it did not end what comes now
+    rest.cycle = rest.cycle + 1
+    row.attempt, rest.crashes, rest.deferrals = 0, 0, 0
+    rest.first_failure, rest.superseded_by, rest.wish, rest.expires_at = nil, nil, nil, nil
+    row.finished_at = nil
+    row.is_suspect = false
+    row.ready_at, rest.due = now, now
+    row.reason, row.worker = "", ""
+    if row.has_error then
+        set_error(row, nil)
+    end
+    if row.has_result then
+        row.has_result = false
+        write("result", row.id, false)
+        rank("results", row.id, false)
+    end
+    index(row)
+    if rest.serial then
+        write("markers", rest.serial, false)
+    end
+end
+
+local function revive(row)
+    if not FINISHED[row.state] then
+        return answer(row, false, "already " .. row.state)
+    end
+    local newest, first_waiting
+    for _, other in ipairs(rivals_of(row)) do
+        if other.generation > row.generation and (not newest or other.generation > newest.generation) then
+            newest = other
+        end
+        if other.state == "waiting" and (not first_waiting or other.born < first_waiting.born) then
+            first_waiting = other
+        end
+    end
+    if newest then
+        return answer(row, false, "a newer request exists: " .. newest.id)
+    elseif first_waiting then -- one key, one waiting job: to revive a second would have it run twice
+        return answer(row, false, "already waiting for this key: " .. first_waiting.id)
+    end
+    start_afresh(row)
+    note(row, "revive", given.by)
+    return answer(row, true, "waiting")
+end
+
+local function postpone(row)
+    if FINISHED[row.state] then
+        return answer(row, false, "already " .. row.state)
+    elseif row.state == "running" then
+        local rest = open(row)
+        rest.wish = rest.wish or "hurry"
+        row.has_orders = true
+        dirty[row.id] = row
+        return answer(row, true, "running: goes on at once")
+    end
+    row.ready_at = given.at or now
+    index(row)
+    note(row, "postpone", given.by)
+    return answer(row, true, "ready at", row.ready_at)
+end
+
+local orders = { cancel = cancel, delete = delete, revive = revive, postpone = postpone }
+local amended = {}
+for place, row in ipairs(matching(given.ids, read_selection(given.selection))) do
+    amended[place] = orders[given.order](row)
+end
+flush()
+ring()
+return "[" .. concat(amended, ",") .. "]"

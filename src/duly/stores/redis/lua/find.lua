@@ -1,0 +1,92 @@
+-- find: jobs of a selection, newest request first; reads, never changes. One call looks at a bounded number
+-- of jobs: the second answer says below which generation to go on, or null at the end.
+-- [[job, …], [where to go on]]
+
+local AT_ONCE = 500
+
+local selection = read_selection(given.selection)
+local below = given.before and "(" .. whole(given.before) or "+inf"
+
+local function newest_in(name)
+    return call("ZREVRANGEBYSCORE", prefix .. name, below, "-inf", "WITHSCORES", "LIMIT", 0, AT_ONCE)
+end
+
+-- Jobs on loan are few enough to be looked at together.
+local function running_ids()
+    local ids = {}
+    for _, worker in ipairs(call("ZRANGE", prefix .. "holders", 0, -1)) do
+        for _, id in ipairs(call("SMEMBERS", prefix .. "held:" .. worker)) do
+            ids[#ids + 1] = id
+        end
+    end
+    return ids
+end
+
+-- The lists that hold every job of the states asked for.
+local function lists()
+    if selection.key then
+        return { "key:" .. selection.key }
+    elseif not selection.states or selection.states.done then
+        return { "all" }
+    end
+    local names, listed = {}, {}
+    for state in pairs(selection.states) do
+        local name = SHELVES[state]
+        if not listed[name] then
+            listed[name] = true
+            names[#names + 1] = name
+        end
+    end
+    return names
+end
+
+-- Ids in falling order of generation, and where the next call goes on.
+local function next_ids()
+    local entries, last = {}, nil
+    for _, name in ipairs(lists()) do
+        local found = newest_in(name)
+        for place = 1, #found, 2 do
+            entries[#entries + 1] = { id = found[place], generation = tonumber(found[place + 1]) }
+        end
+        if #found == 2 * AT_ONCE then -- below its last one another may lie: nothing older is surely next
+            last = math.max(last or 0, tonumber(found[#found]))
+        end
+    end
+    local ids = {}
+    for _, entry in ipairs(entries) do
+        if not last or entry.generation >= last then
+            ids[#ids + 1] = entry.id
+        end
+    end
+    return ids, last
+end
+
+local function is_only_running()
+    return selection.states and selection.states.running and not next(selection.states, next(selection.states))
+end
+
+local ids, last
+if selection.ids[1] then
+    ids = selection.ids
+elseif is_only_running() and not selection.key then
+    ids = running_ids()
+else
+    ids, last = next_ids()
+end
+local page = {}
+for _, row in ipairs(matching(ids, selection)) do
+    if given.limit and #page >= given.limit then
+        last = page[#page].generation
+        break
+    elseif not given.before or row.generation < given.before then
+        page[#page + 1] = row
+    end
+end
+if given.only_ids then
+    local errors, shown = given.with_error and texts_of("error", page) or {}, {}
+    for place, row in ipairs(page) do
+        shown[place] = show_all({ row.id, row.has_error and errors[place] or nil }, 2)
+    end
+    return "[[" .. concat(shown, ",") .. "],[" .. show(last) .. "]]"
+end
+return "[" .. show_rows(page, given.with_history) .. ",[" .. show(last) .. "]]"

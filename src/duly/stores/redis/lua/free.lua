@@ -1,0 +1,6 @@
+-- free: a lane moves again. [[whether it was held]]
+
+local freed = call("HDEL", prefix .. "switches", given.scope .. ":" .. given.name)
+is_ready = freed == 1
+ring()
+return format("[[%d]]", freed)

@@ -1,0 +1,52 @@
+-- start: what every operation begins with: its prefix, the time, and text that loses no digit.
+-- KEYS[1] is the prefix of every key, hash tag included; ARGV is the wall and the boot time of a test
+-- clock in microseconds (empty: the server's clock serves as both) and the operation's own values as JSON.
+
+if redis.replicate_commands then
+    redis.replicate_commands() -- before 7 a host could have switched it off, and TIME would forbid writing
+end
+
+local call, json = redis.call, cjson.encode
+local format, concat = string.format, table.concat
+local prefix = KEYS[1]
+local now, boot = tonumber(ARGV[1]), tonumber(ARGV[2])
+if not now then
+    local time = call("TIME")
+    now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+    boot = now
+end
+local given = cjson.decode(ARGV[3])
+
+-- Lua's own conversion keeps 14 digits; a moment in microseconds has 16.
+local function whole(number)
+    return format("%.0f", number)
+end
+
+local now_shown = whole(now)
+
+-- Any field of a row as JSON; cjson itself is trusted with text only.
+local function show(value)
+    local kind = type(value)
+    if kind == "string" then
+        return json(value)
+    elseif kind == "number" then
+        return whole(value)
+    elseif kind == "boolean" then
+        return value and "true" or "false"
+    end
+    return "null"
+end
+
+local function show_all(values, count)
+    local shown = {}
+    for place = 1, count do
+        shown[place] = show(values[place])
+    end
+    return "[" .. concat(shown, ",") .. "]"
+end
+
+-- When memory is full Redis refuses a script's first write if it may grow something, and lets the script
+-- finish otherwise. What ends jobs must get through, so it begins with a write that cannot grow anything.
+local function write_though_memory_is_full()
+    call("DEL", prefix)
+end

@@ -1,0 +1,8 @@
+-- settle: per claim all or nothing: verdict, history line and follow-up puts, under the fence.
+-- [[answer, …]] in the order of the settlements
+
+write_though_memory_is_full()
+local answers = settle_all(given.worker, given.settlements)
+flush()
+ring()
+return "[" .. answers .. "]"

@@ -1,0 +1,329 @@
+"""The operations: what each asks a script, and how its answer reads. No I/O in here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from duly.ids import new_nonce
+from duly.job import Decision, Delivery, Fence, Job, Request, State
+from duly.lifecycle import Settled
+from duly.stores.contract import (
+    Amended,
+    Amendment,
+    Ask,
+    Attendance,
+    Cancel,
+    Census,
+    Claimed,
+    Delete,
+    Grip,
+    Order,
+    Page,
+    Placed,
+    Postpone,
+    Renewal,
+    Revive,
+    Scope,
+    Selection,
+    Settlement,
+    Standing,
+    Switch,
+    Turned,
+    WorkerCard,
+)
+from duly.stores.drive import Operation, Statement, Steps
+from duly.stores.redis.explain import standing_of
+from duly.stores.redis.find import all_ids, find
+from duly.stores.redis.moment import instant, instant_or_none, span, stamp_or_false
+from duly.stores.redis.packing import (
+    ask_values,
+    card_text,
+    fence_values,
+    read_card,
+    read_claim,
+    request_values,
+    selection_values,
+    settlement_values,
+)
+
+T = TypeVar("T")
+
+LARGEST_PUT: Final = 1000
+"""Requests per script: the server does nothing else meanwhile. A longer list is several atomic puts."""
+ORDERS: Final[dict[type[Amendment], str]] = {
+    Cancel: "cancel",
+    Delete: "delete",
+    Revive: "revive",
+    Postpone: "postpone",
+}
+
+
+def _claimed(values: Sequence[Any], nonce: str) -> Claimed:
+    claims, next_at, now = values
+    return Claimed([read_claim(one, nonce) for one in claims], instant_or_none(next_at), instant(now))
+
+
+def _reading(name: str, steps: Callable[[], Steps[T]]) -> Operation[T]:
+    return Operation(name, steps, writes=False)
+
+
+class Operations:
+    """Everything a store can be asked to do."""
+
+    def check_delivery(self, delivery: Delivery) -> None:
+        """Refuse a promise that this server cannot keep; the driver knows the server."""
+
+    # jobs
+
+    def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
+        def steps() -> Steps[list[Placed]]:
+            for delivery in {request.delivery for request in requests}:
+                self.check_delivery(delivery)
+            placed: list[Placed] = []
+            for first in range(0, len(requests), LARGEST_PUT):
+                part = requests[first : first + LARGEST_PUT]
+                rows = yield Statement("put", [request_values(request) for request in part])
+                placed += [
+                    Placed(job_id, generation, Decision(decision)) for job_id, generation, decision in rows
+                ]
+            return placed
+
+        return Operation("put", steps)
+
+    def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
+        return self.put(requests)
+
+    def claim(self, ask: Ask) -> Operation[Claimed]:
+        def steps() -> Steps[Claimed]:
+            nonce = new_nonce()
+            [claimed] = yield Statement("claim", ask_values(ask, nonce))
+            return _claimed(claimed, nonce)
+
+        return Operation("claim", steps)
+
+    def settle(self, worker: str, settlements: Sequence[Settlement]) -> Operation[list[Settled]]:
+        def steps() -> Steps[list[Settled]]:
+            values = [settlement_values(one) for one in settlements]
+            [answers] = yield Statement("settle", {"worker": worker, "settlements": values})
+            return [Settled(answer) for answer in answers]
+
+        return Operation("settle", steps)
+
+    def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
+        def steps() -> Steps[Turned]:
+            nonce = new_nonce()
+            values = [settlement_values(one) for one in settlements]
+            answers, claimed = yield Statement("turn", {"settlements": values, "ask": ask_values(ask, nonce)})
+            return Turned([Settled(answer) for answer in answers], _claimed(claimed, nonce))
+
+        return Operation("turn", steps)
+
+    def begin(self, fences: Sequence[Fence], *, isolated: bool) -> Operation[frozenset[Fence]]:
+        def steps() -> Steps[frozenset[Fence]]:
+            [begun] = yield Statement("begin", {"fences": fence_values(fences), "isolated": isolated})
+            return frozenset([fences[int(place)] for place in begun])
+
+        return Operation("begin", steps)
+
+    def renew(self, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Operation[Renewal]:
+        def steps() -> Steps[Renewal]:
+            values = {
+                "worker": card.id,
+                "host": card.host,
+                "card": card_text(card),
+                "lease": span(lease),
+                "fences": fence_values(fences),
+            }
+            told: Sequence[tuple[int, str]]
+            told = yield Statement("renew", values)
+            lost = frozenset(fences[place] for place, word in told if word == "lost")
+            return Renewal(lost, {fences[place]: Order(word) for place, word in told if word != "lost"})
+
+        return Operation("renew", steps)
+
+    def report(self, progress: Mapping[Fence, str]) -> Operation[None]:
+        def steps() -> Steps[None]:
+            yield Statement("report", [[*fence, text] for fence, text in progress.items()])
+
+        return Operation("report", steps)
+
+    def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]:
+        def steps() -> Steps[int]:
+            values = {"worker": worker, "held": fence_values(held)}
+            [[released]] = yield Statement("disown", values)
+            return int(released)
+
+        return Operation("disown", steps)
+
+    def amend(
+        self, selection: Selection, amendment: Amendment, *, by: str = "", limit: int = 1000
+    ) -> Operation[list[Amended]]:
+        def steps() -> Steps[list[Amended]]:
+            chosen = yield from all_ids(selection, limit)
+            if not chosen:
+                return []
+            values = {
+                "ids": chosen,
+                "selection": selection_values(selection),
+                "order": ORDERS[type(amendment)],
+                "at": stamp_or_false(amendment.at) if isinstance(amendment, Postpone) else False,
+                "by": by,
+            }
+            amended = yield Statement("amend", values)
+            return [_amended(*one) for one in amended]
+
+        return Operation("amend", steps)
+
+    def prune(self, limit: int) -> Operation[int]:
+        def steps() -> Steps[int]:
+            [[pruned]] = yield Statement("prune", {"limit": limit})
+            return int(pruned)
+
+        return Operation("prune", steps)
+
+    # reading
+
+    def find(self, selection: Selection, page: Page) -> Operation[list[Job]]:
+        return _reading("find", lambda: find(selection, page))
+
+    def count(self, selection: Selection) -> Operation[int]:
+        return _reading("count", lambda: _count(selection))
+
+    def census(self) -> Operation[Census]:
+        return _reading("census", _census)
+
+    def explain(self, job_id: str) -> Operation[Standing | None]:
+        def steps() -> Steps[Standing | None]:
+            facts = yield Statement("explain", {"id": job_id})
+            return standing_of(*facts) if facts else None
+
+        return _reading("explain", steps)
+
+    # workers
+
+    def leave(self, worker: str) -> Operation[None]:
+        def steps() -> Steps[None]:
+            yield Statement("leave", {"worker": worker})
+
+        return Operation("leave", steps)
+
+    def workers(self) -> Operation[list[Attendance]]:
+        def steps() -> Steps[list[Attendance]]:
+            present = yield Statement("workers", {})
+            return [
+                Attendance(read_card(card, seen_at), instant(seen_at), has_lease)
+                for card, seen_at, has_lease in present
+            ]
+
+        return _reading("workers", steps)
+
+    # switches
+
+    def hold(self, switch: Switch) -> Operation[None]:
+        def steps() -> Steps[None]:
+            values = {
+                "scope": switch.scope,
+                "name": switch.name,
+                "closes_at": stamp_or_false(switch.until),
+                "reason": switch.reason,
+            }
+            yield Statement("hold", values)
+
+        return Operation("hold", steps)
+
+    def free(self, scope: Scope, name: str) -> Operation[bool]:
+        def steps() -> Steps[bool]:
+            [[freed]] = yield Statement("free", {"scope": scope, "name": name})
+            return bool(freed)
+
+        return Operation("free", steps)
+
+    def switches(self) -> Operation[list[Switch]]:
+        def steps() -> Steps[list[Switch]]:
+            held = yield Statement("switches", {})
+            return [_switch(*one) for one in held]
+
+        return _reading("switches", steps)
+
+    # locks
+
+    def grip(self, name: str, owner: str, ttl: timedelta) -> Operation[Grip | None]:
+        def steps() -> Steps[Grip | None]:
+            taken = yield Statement("grip", {"name": name, "owner": owner, "ttl": span(ttl)})
+            return Grip(name, taken[0][0]) if taken else None
+
+        return Operation("grip", steps)
+
+    def keep_grip(self, grip: Grip, ttl: timedelta) -> Operation[bool]:
+        def steps() -> Steps[bool]:
+            [[is_ours]] = yield Statement(
+                "keep_grip", {"name": grip.name, "token": grip.token, "ttl": span(ttl)}
+            )
+            return bool(is_ours)
+
+        return Operation("keep_grip", steps)
+
+    def let_go(self, grip: Grip) -> Operation[bool]:
+        def steps() -> Steps[bool]:
+            [[was_ours]] = yield Statement("let_go", {"name": grip.name, "token": grip.token})
+            return bool(was_ours)
+
+        return Operation("let_go", steps)
+
+    # records
+
+    def record(self, kind: str, name: str, text: str | None) -> Operation[None]:
+        def steps() -> Steps[None]:
+            yield Statement("record", {"kind": kind, "name": name, "text": False if text is None else text})
+
+        return Operation("record", steps)
+
+    def records(self, kind: str) -> Operation[dict[str, str]]:
+        def steps() -> Steps[dict[str, str]]:
+            found = yield Statement("records", {"kind": kind})
+            return dict(found)
+
+        return _reading("records", steps)
+
+
+def _amended(job_id: str, took_effect: bool, reason: str, moment: int | None) -> Amended:
+    words = reason if moment is None else f"{reason} {instant(moment).isoformat()}"
+    return Amended(job_id, took_effect=took_effect, reason=words)
+
+
+def _switch(field: str, closes_at: int | None, reason: str) -> Switch:
+    scope, _, name = field.partition(":")
+    return Switch(Scope(scope), name, instant_or_none(closes_at), reason)
+
+
+def _count(selection: Selection) -> Steps[int]:
+    """From the counts that are kept anyway, unless the selection names jobs."""
+    if selection.ids or selection.key is not None or selection.error:
+        return len((yield from all_ids(selection, None)))
+    census = yield from _census()
+    return sum(
+        number
+        for (task, queue, state), number in census.jobs.items()
+        if (not selection.tasks or task in selection.tasks)
+        and (not selection.queues or queue in selection.queues)
+        and (not selection.states or state in selection.states)
+    )
+
+
+def _census() -> Steps[Census]:
+    counts, oldest = yield Statement("census", {})
+    jobs = {(task, queue, State(state)): number for state, task, queue, number in _fours(counts)}
+    words = {count[0]: count[1] for count in counts if len(count) == 2}
+    return Census(
+        jobs,
+        {queue: instant(at) for queue, at in oldest},
+        words.get("suppressed", 0),
+        words.get("refused", 0),
+        words.get("superseded", 0),
+    )
+
+
+def _fours(counts: Sequence[Any]) -> list[Any]:
+    return [count for count in counts if len(count) == 4]

@@ -1,0 +1,279 @@
+"""How values travel to the scripts and back. The field orders here are those the Lua files name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from json.encoder import encode_basestring
+from typing import Any, Final
+
+from duly.job import Claim, Delivery, Fence, HistoryLine, Job, Request, State, Wish
+from duly.lifecycle import (
+    EVENTS,
+    Again,
+    Crash,
+    Defer,
+    Done,
+    Release,
+    Standing,
+    TryAgain,
+    Verdict,
+    conclude,
+    error_of,
+)
+from duly.stores.contract import Ask, Lane, Selection, Settlement, WorkerCard
+from duly.stores.redis.moment import (
+    instant,
+    instant_or_none,
+    span,
+    span_or_false,
+    stamp,
+    stamp_or_false,
+)
+
+_UNDISTURBED: Final = Standing()
+_PLAIN_DONE: Final = Done()
+
+pack: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""One encoder for everything: making it anew would cost more than using it."""
+
+
+# --- to the scripts -----------------------------------------------------------------------------
+
+
+def body_of(request: Request) -> str:
+    """What the body of a run receives, as the claim will send it: two JSON texts."""
+    return f"{encode_basestring(request.arguments)},{encode_basestring(request.context)}"
+
+
+def request_values(request: Request) -> list[Any]:
+    """A request, for `read_request`."""
+    guard, keep = request.guard, request.keep
+    return [
+        request.id,
+        request.task,
+        request.queue,
+        request.priority,
+        False if request.key is None else request.key,
+        False if (serial := request.lane_of_serial) is None else serial,
+        stamp_or_false(request.run_after),
+        span_or_false(request.delay),
+        span_or_false(request.expires_after),
+        request.clash,
+        request.overlap,
+        request.per_key,
+        False if guard is None else span(guard.window),
+        guard is not None and guard.trailing,
+        request.delivery,
+        span(keep.done),
+        span(keep.failed),
+        request.perpetual,
+        stamp_or_false(request.tick),
+        body_of(request),
+    ]
+
+
+def settlement_values(settlement: Settlement) -> list[Any]:
+    """A settlement, for `read_settlement`. The most frequent one is short."""
+    verdict, fence = settlement.verdict, settlement.fence
+    head = [
+        fence.id,
+        fence.epoch,
+        fence.nonce,
+        EVENTS[type(verdict)],
+        stamp_or_false(settlement.started_at),
+    ]
+    if verdict == _PLAIN_DONE and not settlement.then:
+        return head
+    return [
+        *head,
+        [request_values(request) for request in settlement.then],
+        settlement.arguments or False,
+        conclude(verdict, _UNDISTURBED).reason,
+        _or_false(error_of(verdict)),
+        *_verdict_values(verdict),
+    ]
+
+
+def _verdict_values(verdict: Verdict) -> tuple[Any, ...]:
+    """after, at, counted, result, keep_result"""
+    match verdict:
+        case Done(result, keep_result):
+            return 0, False, False, _or_false(result), span_or_false(keep_result) or False
+        case Again(at, after):
+            return span(after), stamp_or_false(at), False, False, False
+        case Crash(counted=counted, after=after):
+            return span(after), False, counted, False, False
+        case TryAgain(after=after) | Defer(after=after) | Release(after=after):
+            return span(after), False, False, False, False
+        case _:
+            return 0, False, False, False, False
+
+
+def _or_false(text: str | None) -> str | bool:
+    return False if text is None else text
+
+
+def ask_values(ask: Ask, nonce: str) -> dict[str, Any]:
+    """A worker's request for work, for `read_ask`."""
+    return {
+        "worker": ask.worker,
+        "card": pack(_card_values(WorkerCard(ask.worker, ask.worker, "", 0, instant(0)), started_at=None)),
+        "lease": span(ask.lease),
+        "limit": ask.limit,
+        "free": ask.free,
+        "queues": False if ask.queues is None else sorted(ask.queues),
+        "takes_over": ask.takes_over,
+        "nonce": nonce,
+        "lanes": [_lane_values(lane) for lane in ask.lanes.values()],
+    }
+
+
+def _lane_values(lane: Lane) -> list[Any]:
+    rate = lane.rate
+    return [
+        lane.task,
+        False if lane.concurrency is None else lane.concurrency,
+        False if rate is None else rate.starts,
+        False if rate is None else span(rate.per),
+        lane.on_any_queue,
+        lane.held_by,
+    ]
+
+
+def fence_values(fences: Iterable[Fence]) -> list[list[Any]]:
+    """Fences, in their own order."""
+    return [list(fence) for fence in fences]
+
+
+def selection_values(selection: Selection) -> dict[str, Any]:
+    """A selection without its error text, which is compared here: Lua knows no case but that of ASCII."""
+    return {
+        "ids": selection.ids,
+        "tasks": selection.tasks,
+        "states": selection.states,
+        "queues": selection.queues,
+        "key": False if selection.key is None else selection.key,
+    }
+
+
+def card_text(card: WorkerCard) -> str:
+    """A worker's card, as `workers` gives it back."""
+    return pack(_card_values(card, started_at=stamp(card.started_at)))
+
+
+def _card_values(card: WorkerCard, started_at: int | None) -> list[Any]:
+    return [
+        card.id,
+        card.name,
+        card.host,
+        card.pid,
+        started_at,
+        card.queues,
+        card.tasks,
+        card.slots,
+        card.version,
+    ]
+
+
+# --- and back -----------------------------------------------------------------------------------
+
+
+def read_card(text: str, seen_at: int) -> WorkerCard:
+    """A card; one that a claim left before the first beat starts when it was seen."""
+    name, label, host, pid, started_at, queues, tasks, slots, version = json.loads(text)
+    started = instant(seen_at if started_at is None else started_at)
+    return WorkerCard(name, label, host, pid, started, tuple(queues), tuple(tasks), slots, version)
+
+
+def read_claim(values: Sequence[Any], nonce: str) -> Claim:
+    """A claim, as `show_claims` writes it."""
+    (
+        job_id,
+        task,
+        queue,
+        key,
+        attempt,
+        crashes,
+        deferrals,
+        cycle,
+        is_suspect,
+        due,
+        tick,
+        first_failure,
+        arguments,
+        context,
+        epoch,
+        generation,
+    ) = values
+    return Claim(
+        job_id,
+        epoch,
+        nonce,
+        task,
+        queue,
+        key,
+        generation,
+        arguments,
+        attempt,
+        crashes,
+        deferrals,
+        cycle,
+        is_suspect,
+        instant(due),
+        None if tick is None else instant(tick),
+        None if first_failure is None else instant(first_failure),
+        context,
+    )
+
+
+def read_job(values: Sequence[Any]) -> Job:
+    """A job, as `show_row` writes it."""
+    return Job(
+        id=values[0],
+        task=values[1],
+        queue=values[2],
+        priority=values[3],
+        key=values[4],
+        serial=values[5],
+        generation=values[6],
+        state=State(values[7]),
+        ready_at=instant_or_none(values[8]),
+        due=instant(values[9]),
+        epoch=values[10],
+        attempt=values[11],
+        crashes=values[12],
+        deferrals=values[13],
+        cycle=values[14],
+        created_at=instant(values[15]),
+        finished_at=instant_or_none(values[16]),
+        worker=values[17],
+        reason=values[18],
+        error=values[19],
+        result=values[20],
+        is_parked=values[21],
+        is_suspect=values[22],
+        superseded_by=values[23],
+        wish=None if values[24] is None else Wish(values[24]),
+        expires_at=instant_or_none(values[25]),
+        tick=instant_or_none(values[26]),
+        delivery=Delivery(values[27]),
+        progress=values[28],
+        arguments=values[29],
+        context=values[30],
+        history=tuple(_read_line(line) for line in values[31]),
+    )
+
+
+def _read_line(values: Sequence[Any]) -> HistoryLine:
+    at, event, epoch, generation, attempt, worker, started_at, note = values
+    return HistoryLine(
+        at=instant(at),
+        event=event,
+        epoch=epoch,
+        generation=generation,
+        attempt=attempt,
+        worker=worker,
+        started_at=instant_or_none(started_at),
+        note=note,
+    )
