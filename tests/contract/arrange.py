@@ -138,8 +138,8 @@ def start(store: Store, wanted: Request, worker: str = "w1") -> Claim:
     return claim_one(store, worker)
 
 
-def begin(store: Store, lent: Claim, *, isolated: bool = False) -> bool:
-    return lent.fence in store.run(store.begin([lent.fence], isolated=isolated))
+def begin(store: Store, lent: Claim, *, isolated: bool = False, once: bool = False) -> bool:
+    return lent.fence in store.run(store.begin([lent.fence], isolated=isolated, once=once))
 
 
 def card(worker: str = "w1", *, host: str = "host-1", tasks: tuple[str, ...] = (TASK,)) -> WorkerCard:

@@ -28,6 +28,9 @@ from duly.lifecycle import Again, Crash, Defer, Release, Settled, TryAgain, Verd
 from duly.stores.contract import Store
 from duly.testing import VirtualClock
 
+UNASKED: list[Verdict] = [Release(), Crash("signal 9", counted=False), TryAgain(timedelta(0), "boom")]
+"""What would start a body over without its having asked for it."""
+
 
 def die(store: Store, clock: VirtualClock, worker: str, *, isolated: bool) -> Claim:
     """Claim the job as `worker`, begin its body, and never be heard of again."""
@@ -177,11 +180,7 @@ def test_a_started_at_most_once_body_whose_lease_ran_out_is_interrupted(
     assert (job.state, job.reason) == (State.FAILED, "interrupted, outcome unknown")
 
 
-@pytest.mark.parametrize(
-    "verdict",
-    [Release(), Crash("signal 9", counted=False), TryAgain(timedelta(0), "boom")],
-    ids=["hand-back", "crash", "retry"],
-)
+@pytest.mark.parametrize("verdict", UNASKED, ids=lambda verdict: type(verdict).__name__)
 def test_a_started_at_most_once_body_is_never_started_again(store: Store, verdict: Verdict) -> None:
     lent = start(store, request(KEY, delivery=Delivery.AT_MOST_ONCE))
     begin(store, lent)
@@ -233,6 +232,68 @@ def test_an_operator_may_send_an_interrupted_job_again_and_its_next_claim_has_no
 
     assert claim_one(store, "w3").id == placed.id
     assert state(store, placed.id) is State.RUNNING
+
+
+def test_a_body_started_under_at_most_once_whose_lease_ran_out_is_interrupted(
+    store: Store, clock: VirtualClock
+) -> None:
+    lent = start(store, request())
+    assert begin(store, lent, once=True)
+    clock.advance(LEASE)
+
+    assert claim_all(store, "w2") == []
+    job = look(store, lent.id)
+    assert (job.state, job.reason) == (State.FAILED, "interrupted, outcome unknown")
+    assert job.delivery is Delivery.AT_MOST_ONCE
+
+
+@pytest.mark.parametrize("verdict", UNASKED, ids=lambda verdict: type(verdict).__name__)
+def test_a_body_started_under_at_most_once_is_never_started_again(store: Store, verdict: Verdict) -> None:
+    lent = start(store, request(KEY))
+    begin(store, lent, once=True)
+
+    assert settle(store, lent, verdict) is Settled.SETTLED
+
+    assert look(store, lent.id).reason == "interrupted, outcome unknown"
+    assert claim_all(store) == []
+
+
+def test_what_was_started_under_at_most_once_stays_so_for_its_next_start(
+    store: Store, clock: VirtualClock
+) -> None:
+    first = start(store, request(KEY, perpetual=True))
+    begin(store, first, once=True)
+    settle(store, first, Again())
+    begin(store, claim_one(store))
+    clock.advance(LEASE)
+
+    assert claim_all(store, "w2") == []
+    assert look(store, first.id).reason == "interrupted, outcome unknown"
+
+
+def test_a_start_under_at_most_once_concerns_only_the_claims_it_names(
+    store: Store, clock: VirtualClock
+) -> None:
+    put_one(store, request())
+    other = put_one(store, request())
+    first, second = claim_all(store)
+    begin(store, first, once=True)
+    begin(store, second)
+    clock.advance(LEASE)
+
+    assert claim_one(store, "w2").id == other.id
+    assert look(store, other.id).delivery is Delivery.AT_LEAST_ONCE
+
+
+def test_a_refused_start_under_at_most_once_leaves_the_job_as_it_was(
+    store: Store, clock: VirtualClock
+) -> None:
+    late = start(store, request())
+    clock.advance(LEASE)
+    claim_one(store, "w2")
+
+    assert not begin(store, late, once=True)
+    assert look(store, late.id).delivery is Delivery.AT_LEAST_ONCE
 
 
 def test_an_exactly_once_body_that_died_is_lent_again(store: Store, clock: VirtualClock) -> None:

@@ -169,17 +169,17 @@ class Lockstep(RuleBasedStateMachine):
     def claim_some(self, ask: Ask) -> MultipleResults[Loan]:
         return self.borrowed(*self.both(lambda store: store.claim(ask)))
 
-    @rule(loan=loans, isolated=st.booleans())
-    def begin(self, loan: Loan, isolated: bool) -> None:
+    @rule(loan=loans, isolated=st.booleans(), once=st.booleans())
+    def begin(self, loan: Loan, isolated: bool, once: bool) -> None:
         expected, answered = self.with_fence(
-            loan, lambda store, fence: store.begin([fence], isolated=isolated)
+            loan, lambda store, fence: store.begin([fence], isolated=isolated, once=once)
         )
         assert bool(answered) == bool(expected)
 
     @rule(loan=loans, worker=some.workers)
     def begin_and_die(self, loan: Loan, worker: str) -> None:
         """The body starts in isolation, and its worker is never heard of again."""
-        self.begin(loan, isolated=True)
+        self.begin(loan, isolated=True, once=False)
         self.clock.advance(LEASE)
         self.claim(worker)
 

@@ -199,9 +199,9 @@ class Walk:
         return self.chance.sample(recent, min(len(recent), self.chance.randrange(most + 1)))
 
     def begin(self) -> None:
-        pairs, isolated = self.some_pairs(6), self.chance.random() < 0.5
+        pairs, isolated, once = self.some_pairs(6), self.chance.random() < 0.5, self.chance.random() < 0.2
         mine, theirs = self.tell(
-            lambda store, which: store.begin([pair[which] for pair in pairs], isolated=isolated)
+            lambda store, which: store.begin([pair[which] for pair in pairs], isolated=isolated, once=once)
         )
         assert {fence.id for fence in theirs} == {fence.id for fence in mine}, self.trail
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from duly.job import Fence, State, Wish
+from duly.job import Delivery, Fence, State, Wish
 from duly.lifecycle import Release
 from duly.stores.contract import Order, Renewal, Settlement, WorkerCard
 from duly.stores.memory.claim import fence_holds
@@ -27,7 +27,7 @@ def _order(row: Row) -> Order | None:
     return Order.SUPERSEDED if row.superseded_by is not None else None
 
 
-def begin(world: World, fences: Sequence[Fence], *, isolated: bool) -> frozenset[Fence]:
+def begin(world: World, fences: Sequence[Fence], *, isolated: bool, once: bool) -> frozenset[Fence]:
     """Mark bodies as started, durably, before they start. Those not answered must not start."""
     begun: set[Fence] = set()
     for fence in fences:
@@ -35,6 +35,8 @@ def begin(world: World, fences: Sequence[Fence], *, isolated: bool) -> frozenset
         if row is not None and fence_holds(row, fence) and _order(row) is None:
             row.has_begun = True
             row.began_isolated = isolated
+            # The task may have become at_most_once after the request: what counts is how the body starts.
+            row.delivery = Delivery.AT_MOST_ONCE if once else row.delivery
             begun.add(fence)
     return frozenset(begun)
 

@@ -113,8 +113,10 @@ class MemoryStore:
     def claim(self, ask: Ask) -> Operation[Claimed]:
         return self._operation("claim", lambda: claim(self.world, ask))
 
-    def begin(self, fences: Sequence[Fence], *, isolated: bool) -> Operation[frozenset[Fence]]:
-        return self._operation("begin", lambda: begin(self.world, fences, isolated=isolated))
+    def begin(
+        self, fences: Sequence[Fence], *, isolated: bool, once: bool = False
+    ) -> Operation[frozenset[Fence]]:
+        return self._operation("begin", lambda: begin(self.world, fences, isolated=isolated, once=once))
 
     def renew(self, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Operation[Renewal]:
         return self._operation("renew", lambda: renew(self.world, card, fences, lease))

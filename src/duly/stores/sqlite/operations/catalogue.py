@@ -71,8 +71,10 @@ class Operations:
     def claim(self, ask: Ask) -> Operation[Claimed]:
         return self._writing("claim", lambda world: claim(world, ask))
 
-    def begin(self, fences: Sequence[Fence], *, isolated: bool) -> Operation[frozenset[Fence]]:
-        return self._writing("begin", lambda world: begin(world, fences, isolated=isolated))
+    def begin(
+        self, fences: Sequence[Fence], *, isolated: bool, once: bool = False
+    ) -> Operation[frozenset[Fence]]:
+        return self._writing("begin", lambda world: begin(world, fences, isolated=isolated, once=once))
 
     def renew(self, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Operation[Renewal]:
         return self._writing("renew", lambda world: renew(world, card, fences, lease))

@@ -42,10 +42,11 @@ def _order(wish: str | None) -> Order:
     return Order.CANCEL if wish in (Wish.CANCEL, Wish.DELETE) else Order.SUPERSEDED
 
 
-def begin(world: World, fences: Sequence[Fence], *, isolated: bool) -> Steps[frozenset[Fence]]:
+def begin(world: World, fences: Sequence[Fence], *, isolated: bool, once: bool) -> Steps[frozenset[Fence]]:
     """Mark bodies as started, durably, before they start. Those not answered must not start."""
     yield from absorb(world)
-    started = yield Statement(SQL["begin"], {"claims": pack(fences), "isolated": isolated})
+    start = {"claims": pack(fences), "isolated": isolated, "once": once}
+    started = yield Statement(SQL["begin"], start)
     return frozenset(Fence(*values) for values in started)
 
 

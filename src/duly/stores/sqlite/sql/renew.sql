@@ -19,8 +19,9 @@ where job.id is null or job.wish in ('cancel', 'delete') or job.superseded_by is
 
 -- name: begin
 -- Bodies are marked as started before they start; those not answered must not start.
+-- The task may have become at_most_once after the request: what counts is how the body starts.
 update duly_job
-set has_begun = 1, began_isolated = :isolated
+set has_begun = 1, began_isolated = :isolated, delivery = iif(:once, 'at_most_once', delivery)
 from json_each(:claims) as claim
 where duly_job.id = claim.value ->> 0 and duly_job.state = 'running' and duly_job.epoch = claim.value ->> 1
     and duly_job.nonce = claim.value ->> 2 and duly_job.superseded_by is null
