@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from tests.servers import postgres_schema, postgres_url
 from tests.servers_redis import namespace_of, shared_url
 
 from duly.stores.contract import Store
 from duly.stores.memory import MemoryStore
+from duly.stores.postgres import PostgresStore
 from duly.stores.redis import RedisStore
 from duly.stores.sqlite import SqliteStore
 from duly.testing import VirtualClock
@@ -29,8 +31,13 @@ def _redis(folder: Path, clock: VirtualClock) -> Store:
     return RedisStore(shared_url(), clock=clock, namespace=namespace_of(folder))
 
 
+def _postgres(folder: Path, clock: VirtualClock) -> Store:
+    return PostgresStore(postgres_url(), clock=clock, namespace=postgres_schema(folder))
+
+
 STORES: Final[dict[str, Maker]] = {
     "memory": _memory,
     "sqlite": _sqlite,
+    "postgres": _postgres,
     "redis": _redis,
 }

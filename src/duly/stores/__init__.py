@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from duly.errors import MissingExtra, UnknownStore
+from duly.errors import UnknownStore
 
 if TYPE_CHECKING:
     from duly.clock import Clock
@@ -24,9 +25,13 @@ def open_store(settings: Settings, clock: Clock) -> Store:
         case "sqlite":
             from duly.stores.sqlite import SqliteStore
 
-            return SqliteStore(settings.url, clock=clock, namespace=settings.namespace)
+            # A beat that waits for the file must not outwait its lease.
+            patience = min(timedelta(seconds=5), settings.lease / 4)
+            return SqliteStore(settings.url, clock=clock, namespace=settings.namespace, patience=patience)
         case "postgresql" | "postgres":
-            raise MissingExtra("The PostgreSQL store", "postgres")
+            from duly.stores.postgres import PostgresStore
+
+            return PostgresStore(settings.url, clock=clock, namespace=settings.namespace)
         case "redis" | "rediss" | "valkey" | "valkeys" | "unix":
             from duly.stores.redis import RedisStore
 

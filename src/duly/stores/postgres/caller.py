@@ -1,0 +1,120 @@
+"""Performing an operation on a connection that belongs to somebody else.
+
+The job becomes visible if and only if the caller's transaction commits, so we never commit or roll back
+what is theirs: our statements stand inside a savepoint, and leave no setting and nothing prepared behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Final, TypeVar, cast
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from duly.errors import WrongConnection
+from duly.stores.drive import Operation, Row
+from duly.stores.postgres.attempt import Command
+from duly.stores.postgres.operations.moment import MOMENT
+from duly.stores.postgres.spelling import CLOCK, Spelling
+
+T = TypeVar("T")
+
+AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+IDENTITY: Final = b"select current_database(), pg_postmaster_start_time()::text"
+"""Which database of which server, whatever way led there."""
+_DEPTH: Final = 6
+
+
+def raw_connection(given: Any) -> AnyConnection:
+    """The psycopg connection inside what a caller has in hand: Django's, SQLAlchemy's, or that itself."""
+    found = given
+    for _ in range(_DEPTH):
+        if isinstance(found, psycopg.Connection | psycopg.AsyncConnection):
+            return cast(AnyConnection, found)
+        found = _inner(found)
+    raise WrongConnection(
+        f"{given!r} holds no connection of psycopg 3. Pass one of those, Django's connection, or "
+        "SQLAlchemy's Session or Connection made with postgresql+psycopg://."
+    )
+
+
+def _inner(outer: Any) -> Any:
+    if hasattr(outer, "ensure_connection"):  # Django connects at the first query
+        outer.ensure_connection()
+        return outer.connection
+    if hasattr(outer, "sync_session"):  # SQLAlchemy's AsyncSession
+        return outer.sync_session
+    if hasattr(outer, "sync_connection"):  # SQLAlchemy's AsyncConnection
+        return outer.sync_connection
+    if hasattr(outer, "get_bind"):  # SQLAlchemy's Session
+        return outer.connection()
+    if hasattr(outer, "driver_connection"):  # SQLAlchemy's loan from its pool
+        return outer.driver_connection
+    if hasattr(outer, "in_transaction") and not outer.in_transaction():
+        outer.begin()  # SQLAlchemy commits only what it knows to have begun
+    return getattr(outer, "connection", None)
+
+
+def conversation(
+    connection: AnyConnection, operation: Operation[T], spell: Spelling
+) -> Generator[Command, list[Row], T]:
+    """The commands of an operation inside the caller's transaction, or as one where they commit each."""
+    opening, closing, undoing = _frame(connection)
+    yield Command(opening)
+    try:
+        value = yield from _performed(operation, spell)
+    except BaseException:
+        if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            for text in undoing:
+                yield Command(text)
+        raise
+    yield Command(closing)
+    return value
+
+
+def _frame(connection: AnyConnection) -> tuple[bytes, bytes, tuple[bytes, ...]]:
+    status = connection.info.transaction_status
+    if status is TransactionStatus.INERROR:
+        raise WrongConnection(
+            "The transaction on this connection has failed, and PostgreSQL takes nothing more in it. "
+            "Roll it back first."
+        )
+    if status is TransactionStatus.IDLE and connection.autocommit:
+        return b"begin", b"commit", (b"rollback",)
+    return (
+        b"savepoint duly_call",
+        b"release savepoint duly_call",
+        (b"rollback to savepoint duly_call", b"release savepoint duly_call"),
+    )
+
+
+def _performed(operation: Operation[T], spell: Spelling) -> Generator[Command, list[Row], T]:
+    steps = operation.steps()
+    rows: list[Row] | None = None
+    while True:
+        try:
+            statement = next(steps) if rows is None else steps.send(rows)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        if statement is MOMENT:
+            rows = yield Command(f"select {CLOCK}, 0".encode())
+        else:
+            rows = yield Command(spell(statement.text), statement.parameters)
+
+
+def perform(connection: psycopg.Connection[Any], command: Command) -> list[Row]:
+    """Execute on a caller's connection."""
+    with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+        cursor.execute(command.text, command.parameters, prepare=False)
+        return cursor.fetchall() if cursor.description else []
+
+
+async def aperform(connection: psycopg.AsyncConnection[Any], command: Command) -> list[Row]:
+    """The same, awaited."""
+    async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
+        await cursor.execute(command.text, command.parameters, prepare=False)
+        return await cursor.fetchall() if cursor.description else []

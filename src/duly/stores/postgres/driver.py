@@ -1,0 +1,408 @@
+"""Running operations against a server: connecting, trying again, surviving restarts and forks.
+
+The operations themselves know nothing of this, and this knows nothing of jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Final, NamedTuple, TypeVar
+
+import psycopg
+
+from duly.errors import WrongConnection
+from duly.stores.contract import Doorbell
+from duly.stores.drive import Operation, Row
+from duly.stores.postgres import caller
+from duly.stores.postgres.address import PATIENCE, check_namespace, parse
+from duly.stores.postgres.attempt import COMMIT, Attempt, Command
+from duly.stores.postgres.doorbell import Tower
+from duly.stores.postgres.faults import check_server, explained, is_cut_off, unreachable
+from duly.stores.postgres.migrate import Migrator, shipped
+from duly.stores.postgres.operations import Operations
+from duly.stores.postgres.operations.again import Needs, Repeat
+from duly.stores.postgres.operations.intake import BATCH
+from duly.stores.postgres.pool import AsyncPool, Pool
+from duly.stores.postgres.spelling import Manner, Spelling
+from duly.stores.postgres.wire import AsyncWire, Wire
+from duly.stores.sqlite.migrate import Migration
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+REPEATS: Final = 5
+
+_drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
+_abandoned: list[Any] = []
+"""Connections of a parent process, kept so that nobody closes them here."""
+
+
+class Outcome(NamedTuple):
+    """What one try came to."""
+
+    value: Any = None
+    error: Exception | None = None
+    is_committing: bool = False
+
+
+class Driver:
+    """One schema of one database, opened by each process at its first use."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        namespace: str,
+        operations: Operations,
+        migrations: tuple[Migration, ...] | None = None,
+        patience: timedelta = PATIENCE,
+    ) -> None:
+        self._address = parse(url)
+        self._spell = Spelling(check_namespace(namespace))
+        self._operations = operations
+        self._migrations = shipped() if migrations is None else migrations
+        self._patience = patience
+        self._manner = Manner(self._spell, patience)
+        self._opening = threading.Lock()
+        self._pool: Pool | None = None
+        self._async_pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncPool] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._tower = Tower(self._address, self._channel)
+        self._checked: weakref.WeakSet[Any] = weakref.WeakSet()
+        _drivers.add(self)
+
+    @property
+    def _channel(self) -> str:
+        return f"duly_{self._spell.namespace}".encode()[:60].decode(errors="ignore")
+
+    # Opening and closing.
+
+    def open(self) -> None:
+        """Check the server and bring the schema up to date. The first operation does it too."""
+        self._ready()
+
+    def close(self) -> None:
+        """Close every connection; a later operation opens them again."""
+        self._tower.close()
+        with self._opening:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.clear()
+        for async_pool in list(self._async_pools.values()):
+            async_pool.let_go()
+        self._async_pools.clear()
+        self._operations.forget()
+
+    def forget(self) -> None:
+        """In a forked child: leave the parent's connections alone and start afresh at the next use."""
+        if self._pool is not None:
+            _abandoned.extend(self._pool.abandon())
+        _abandoned.extend([self._pool, *self._async_pools.values()])
+        self._pool = None
+        self._async_pools = weakref.WeakKeyDictionary()
+        self._opening = threading.Lock()
+        self._tower = Tower(self._address, self._channel)
+
+    def _ready(self) -> Pool:
+        pool = self._pool
+        if pool is not None:
+            return pool
+        with self._opening:
+            if self._pool is None:
+                self._pool = self._open()
+            return self._pool
+
+    def _open(self) -> Pool:
+        self._with_migrator(lambda migrator: migrator.expand())
+        return Pool(self._address, self._patience, self._manner.greeting)
+
+    def _migrator(self, wire: Wire) -> Migrator:
+        return Migrator(wire, self._spell, self._migrations, self._address)
+
+    # Running, blocking.
+
+    def run(self, operation: Operation[T]) -> T:
+        """Perform in one transaction."""
+        pool = self._ready()
+        attempt = self._attempt(operation)
+        while True:
+            outcome = self._try(pool, attempt)
+            if outcome.error is None:
+                value: T = outcome.value
+                return value
+            pause = attempt.pause(outcome.error, is_committing=outcome.is_committing)
+            if is_cut_off(outcome.error):
+                pool.clear()
+            if isinstance(outcome.error, Needs):
+                self._meet(outcome.error)
+            if pause:
+                time.sleep(pause)
+
+    def _attempt(self, operation: Operation[T]) -> Attempt[T]:
+        absorb = self._operations.absorb()
+        return Attempt(operation, self._address, self._spell, self._manner, absorb)
+
+    def _try(self, pool: Pool, attempt: Attempt[Any]) -> Outcome:
+        try:
+            with pool.lent() as wire:
+                return _converse(wire, attempt.commands(is_greeted=wire.is_greeted))
+        except psycopg.Error as error:  # no connection could be had
+            raise unreachable(error, self._address) from error
+
+    def _meet(self, need: Needs) -> None:
+        answer: Any = BATCH
+        while answer == BATCH:
+            answer = self.run(need.operation)
+        need.learn(answer)
+
+    # Running, awaited.
+
+    async def arun(self, operation: Operation[T]) -> T:
+        """The same without holding up the event loop."""
+        if self._pool is None:
+            await asyncio.to_thread(self._ready)
+        pool = self._async_pool()
+        attempt = self._attempt(operation)
+        while True:
+            outcome = await self._atry(pool, attempt)
+            if outcome.error is None:
+                value: T = outcome.value
+                return value
+            pause = attempt.pause(outcome.error, is_committing=outcome.is_committing)
+            if is_cut_off(outcome.error):
+                await pool.clear()
+            if isinstance(outcome.error, Needs):
+                await self._ameet(outcome.error)
+            if pause:
+                await asyncio.sleep(pause)
+
+    def _async_pool(self) -> AsyncPool:
+        loop = asyncio.get_running_loop()
+        pool = self._async_pools.get(loop)
+        if pool is None:
+            pool = self._async_pools[loop] = AsyncPool(self._address, self._patience, self._manner.greeting)
+        return pool
+
+    async def _atry(self, pool: AsyncPool, attempt: Attempt[Any]) -> Outcome:
+        try:
+            async with pool.lent() as wire:
+                return await _aconverse(wire, attempt.commands(is_greeted=wire.is_greeted))
+        except psycopg.Error as error:
+            raise unreachable(error, self._address) from error
+
+    async def _ameet(self, need: Needs) -> None:
+        answer: Any = BATCH
+        while answer == BATCH:
+            answer = await self.arun(need.operation)
+        need.learn(answer)
+
+    # On the caller's connection.
+
+    def run_on(self, connection: Any, operation: Operation[T]) -> T:
+        """Perform inside the caller's transaction; it commits or vanishes with it."""
+        raw = caller.raw_connection(connection)
+        if not isinstance(raw, psycopg.Connection):
+            raise WrongConnection(f"{connection!r} must be awaited: use the async twin of this call.")
+        self._ready()
+        for _ in range(REPEATS):
+            try:
+                self._check(raw)
+                return _hold(raw, caller.conversation(raw, operation, self._spell))
+            except Needs as need:
+                self._meet(need)
+            except Repeat:
+                continue
+            except psycopg.Error as error:
+                raise explained(error, self._address, operation.name) from error
+        raise RuntimeError(f"{operation.name} asked {REPEATS} times for another try")
+
+    async def arun_on(self, connection: Any, operation: Operation[T]) -> T:
+        """The same on a connection of this event loop, or on one that blocks."""
+        raw = caller.raw_connection(connection)
+        if isinstance(raw, psycopg.Connection):
+            return self.run_on(raw, operation)
+        if self._pool is None:
+            await asyncio.to_thread(self._ready)
+        for _ in range(REPEATS):
+            try:
+                await self._acheck(raw)
+                return await _ahold(raw, caller.conversation(raw, operation, self._spell))
+            except Needs as need:
+                await self._ameet(need)
+            except Repeat:
+                continue
+            except psycopg.Error as error:
+                raise explained(error, self._address, operation.name) from error
+        raise RuntimeError(f"{operation.name} asked {REPEATS} times for another try")
+
+    def _check(self, raw: psycopg.Connection[Any]) -> None:
+        if raw not in self._checked:
+            found = _aside(raw)
+            with self._ready().lent() as wire:
+                self._compare(raw, found, wire.perform(caller.IDENTITY, None))
+
+    async def _acheck(self, raw: psycopg.AsyncConnection[Any]) -> None:
+        if raw not in self._checked:
+            found = await _aaside(raw)
+            async with self._async_pool().lent() as wire:
+                self._compare(raw, found, await wire.perform(caller.IDENTITY, None))
+
+    def _compare(self, raw: Any, found: list[Row], own: list[Row]) -> None:
+        if found != own:
+            raise WrongConnection(
+                f"This connection is to the database {found[0][0]!r}, not to that of {self._address.shown}. "
+                "Pass a connection to the store's database, or leave out connection= for a transaction apart."
+            )
+        self._checked.add(raw)
+
+    # The doorbell.
+
+    def ring(self) -> None:
+        """Wake the listeners of all processes."""
+        self._tower.ring()
+
+    def doorbell(self) -> Doorbell:
+        """A listener of its own for whoever asks."""
+        return self._tower.bell()
+
+    # Migrations, and what `duly doctor` shows.
+
+    def pending(self) -> list[str]:
+        """The migrations this code ships and the schema has not seen; nothing is changed."""
+        return self._with_migrator(lambda migrator: migrator.pending())
+
+    def check_schema(self) -> None:
+        """Raise `SchemaMismatch` when the schema was migrated for newer code since we opened it."""
+        self._with_migrator(lambda migrator: migrator.check())
+
+    def migrate(self) -> list[str]:
+        """Run every pending migration, those that take something away included, and name them."""
+        return self._with_migrator(lambda migrator: migrator.contract())
+
+    def describe(self) -> dict[str, str]:
+        """What a person should know about this store."""
+        with self._ready().lent() as wire:
+            schema = self._migrator(wire).read()
+            return {
+                "server": self._address.shown,
+                "schema name": self._spell.namespace,
+                "schema": str(max(schema.applied)) if schema else "none",
+                "postgresql": str(wire.info.server_version),
+                "connections": f"at most {self._address.connections} for work, 1 to ring, 1 to listen",
+                "pooler": "no" if wire.is_direct else "yes",
+                "bell": "listening" if self._tower.is_listening.is_set() else "polling",
+            }
+
+    def _with_migrator(self, act: Callable[[Migrator], R]) -> R:
+        try:
+            with Wire.open(self._address, self._patience) as wire:
+                check_server(wire.info.server_version, _encoding(wire), self._address)
+                wire.patience = 0.0  # a migration may take its time
+                return act(self._migrator(wire))
+        except psycopg.Error as error:
+            if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
+                raise unreachable(error, self._address) from error
+            raise explained(error, self._address, "open") from error
+
+
+def _encoding(wire: Wire) -> str:
+    ((encoding,),) = wire.perform(b"show server_encoding", None)
+    return str(encoding)
+
+
+def _converse(wire: Wire, commands: Generator[Command, list[Row], Any]) -> Outcome:
+    """Hold one try; whatever goes wrong in it is rolled back and answered."""
+    command = next(commands)
+    try:
+        while True:
+            command = commands.send(wire.perform(*command))
+    except StopIteration as stop:
+        return Outcome(stop.value)
+    except Exception as error:
+        _roll_back(wire)
+        return Outcome(error=error, is_committing=command is COMMIT)
+    except BaseException:
+        _roll_back(wire)
+        raise
+
+
+def _roll_back(wire: Wire) -> None:
+    if not wire.closed and not wire.is_fit:
+        with suppress(psycopg.Error):
+            wire.perform(b"rollback", None)
+
+
+async def _aconverse(wire: AsyncWire, commands: Generator[Command, list[Row], Any]) -> Outcome:
+    command = next(commands)
+    try:
+        while True:
+            command = commands.send(await wire.perform(*command))
+    except StopIteration as stop:
+        return Outcome(stop.value)
+    except Exception as error:
+        await _aroll_back(wire)
+        return Outcome(error=error, is_committing=command is COMMIT)
+    except BaseException:
+        await wire.close()  # cancelled in the middle: the server rolls back when we are gone
+        raise
+
+
+async def _aroll_back(wire: AsyncWire) -> None:
+    if not wire.closed and not wire.is_fit:
+        with suppress(psycopg.Error):
+            await wire.perform(b"rollback", None)
+
+
+def _hold(raw: psycopg.Connection[Any], commands: Generator[Command, list[Row], T]) -> T:
+    try:
+        command = next(commands)
+        while True:
+            try:
+                rows = caller.perform(raw, command)
+            except Exception as error:
+                command = commands.throw(error)
+            else:
+                command = commands.send(rows)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+async def _ahold(raw: psycopg.AsyncConnection[Any], commands: Generator[Command, list[Row], T]) -> T:
+    try:
+        command = next(commands)
+        while True:
+            try:
+                rows = await caller.aperform(raw, command)
+            except Exception as error:
+                command = commands.throw(error)
+            else:
+                command = commands.send(rows)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+def _aside(raw: psycopg.Connection[Any]) -> list[Row]:
+    return caller.perform(raw, Command(caller.IDENTITY))
+
+
+async def _aaside(raw: psycopg.AsyncConnection[Any]) -> list[Row]:
+    return await caller.aperform(raw, Command(caller.IDENTITY))
+
+
+def _forget_parents() -> None:
+    for driver in list(_drivers):
+        driver.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parents)

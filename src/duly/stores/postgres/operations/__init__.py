@@ -1,0 +1,200 @@
+"""The operations of the PostgreSQL store: descriptions that perform no I/O.
+
+Each is a generator over the statements of the file in `sql/` that bears its name. A driver runs it
+inside one transaction, on a connection of the engine or on the caller's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from duly.clock import Clock
+from duly.job import Fence, Job, Request
+from duly.lifecycle import Settled
+from duly.stores.contract import (
+    Amended,
+    Amendment,
+    Ask,
+    Attendance,
+    Census,
+    Claimed,
+    Grip,
+    Page,
+    Placed,
+    Renewal,
+    Scope,
+    Selection,
+    Settlement,
+    Standing,
+    Switch,
+    Turned,
+    WorkerCard,
+)
+from duly.stores.drive import Operation, Steps
+from duly.stores.postgres.operations import locks, records, switches, workers
+from duly.stores.postgres.operations.amend import amend
+from duly.stores.postgres.operations.claim import claim
+from duly.stores.postgres.operations.find import census, explain, find
+from duly.stores.postgres.operations.intake import absorb, offer
+from duly.stores.postgres.operations.lanes import Book
+from duly.stores.postgres.operations.moment import Moment
+from duly.stores.postgres.operations.prune import prune
+from duly.stores.postgres.operations.put import put
+from duly.stores.postgres.operations.renew import begin, disown, renew, report
+from duly.stores.postgres.operations.select import counted
+from duly.stores.postgres.operations.settle import settle, settle_swiftly
+from duly.stores.postgres.operations.sight import Sight
+from duly.stores.postgres.operations.world import World
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Errand(Operation[T]):
+    """An operation, and what its driver must know about it."""
+
+    absorbs: bool = False
+    """Requests offered before it take effect before it."""
+    may_repeat: bool = False
+    """Its answer may be lost: done twice, it does no more than once."""
+
+
+class Operations:
+    """What a PostgreSQL store can do. Without a clock of its own it goes by the server's."""
+
+    def __init__(self, clock: Clock | None) -> None:
+        self._clock = clock
+        self._book = Book()
+        self._sight = Sight()
+
+    def forget(self) -> None:
+        """Nothing learnt is taken for granted at the next opening."""
+        self._book.forget()
+        self._sight.forget()
+
+    # jobs
+
+    def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
+        return self._placing("put", lambda world: put(world, requests), may_repeat=True)
+
+    def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
+        return self._writing("offer", lambda world: offer(world, requests))
+
+    def absorb(self) -> Operation[int]:
+        """Place what was offered."""
+        return self._writing("absorb", absorb, may_repeat=True)
+
+    def claim(self, ask: Ask) -> Operation[Claimed]:
+        return self._placing("claim", lambda world: claim(world, self._sight, ask))
+
+    def begin(
+        self, fences: Sequence[Fence], *, isolated: bool, once: bool = False
+    ) -> Operation[frozenset[Fence]]:
+        return self._placing("begin", lambda _: begin(fences, isolated=isolated, once=once), may_repeat=True)
+
+    def renew(self, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Operation[Renewal]:
+        return self._placing("renew", lambda world: renew(world, card, fences, lease), may_repeat=True)
+
+    def settle(self, worker: str, settlements: Sequence[Settlement]) -> Operation[list[Settled]]:
+        return self._placing("settle", lambda world: settle(world, worker, settlements))
+
+    def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
+        def act(world: World) -> Steps[Turned]:
+            answers = yield from settle_swiftly(world, ask.worker, settlements)
+            claimed = yield from claim(world, self._sight, ask, answers.settled)
+            return Turned(answers.in_order(), claimed)
+
+        return self._placing("turn", act)
+
+    def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]:
+        return self._placing("disown", lambda world: disown(world, worker, held), may_repeat=True)
+
+    def amend(
+        self, selection: Selection, amendment: Amendment, *, by: str = "", limit: int = 1000
+    ) -> Operation[list[Amended]]:
+        return self._placing("amend", lambda world: amend(world, selection, amendment, by=by, limit=limit))
+
+    def prune(self, limit: int) -> Operation[int]:
+        return self._placing("prune", lambda world: prune(world, limit), may_repeat=True)
+
+    def find(self, selection: Selection, page: Page) -> Operation[list[Job]]:
+        return self._reading("find", lambda world: find(world, selection, page))
+
+    def count(self, selection: Selection) -> Operation[int]:
+        return self._reading("count", lambda world: counted(world, selection))
+
+    def census(self) -> Operation[Census]:
+        return self._reading("census", census)
+
+    def explain(self, job_id: str) -> Operation[Standing | None]:
+        return self._reading("explain", lambda world: explain(world, job_id))
+
+    def report(self, progress: Mapping[Fence, str]) -> Operation[None]:
+        return self._writing("report", lambda _: report(progress), may_repeat=True)
+
+    # workers
+
+    def leave(self, worker: str) -> Operation[None]:
+        return self._writing("leave", lambda _: workers.leave(worker), may_repeat=True)
+
+    def workers(self) -> Operation[list[Attendance]]:
+        return self._reading("workers", workers.workers)
+
+    # switches
+
+    def hold(self, switch: Switch) -> Operation[None]:
+        return self._writing("hold", lambda _: switches.hold(switch), may_repeat=True)
+
+    def free(self, scope: Scope, name: str) -> Operation[bool]:
+        return self._writing("free", lambda _: switches.free(scope, name))
+
+    def switches(self) -> Operation[list[Switch]]:
+        return self._reading("switches", switches.switches)
+
+    # locks
+
+    def grip(self, name: str, owner: str, ttl: timedelta) -> Operation[Grip | None]:
+        return self._writing("grip", lambda world: locks.grip(world, name, owner, ttl))
+
+    def keep_grip(self, grip: Grip, ttl: timedelta) -> Operation[bool]:
+        return self._writing("keep_grip", lambda world: locks.keep_grip(world, grip, ttl), may_repeat=True)
+
+    def let_go(self, grip: Grip) -> Operation[bool]:
+        return self._writing("let_go", lambda _: locks.let_go(grip))
+
+    # records
+
+    def record(self, kind: str, name: str, text: str | None) -> Operation[None]:
+        return self._writing("record", lambda _: records.record(kind, name, text), may_repeat=True)
+
+    def records(self, kind: str) -> Operation[dict[str, str]]:
+        return self._reading("records", lambda _: records.records(kind))
+
+    # how each is made
+
+    def _placing(
+        self, name: str, act: Callable[[World], Steps[T]], *, may_repeat: bool = False
+    ) -> Operation[T]:
+        return Errand(name, self._steps(act), absorbs=True, may_repeat=may_repeat)
+
+    def _writing(
+        self, name: str, act: Callable[[World], Steps[T]], *, may_repeat: bool = False
+    ) -> Operation[T]:
+        return Errand(name, self._steps(act), may_repeat=may_repeat)
+
+    def _reading(self, name: str, act: Callable[[World], Steps[T]]) -> Operation[T]:
+        return Errand(name, self._steps(act), writes=False, may_repeat=True)
+
+    def _steps(self, act: Callable[[World], Steps[T]]) -> Callable[[], Steps[T]]:
+        tries = 0
+
+        def steps() -> Steps[T]:
+            nonlocal tries
+            tries += 1
+            moment = yield from Moment.read(self._clock)
+            return (yield from act(World(moment, self._book, is_wary=tries > 1)))
+
+        return steps

@@ -1,0 +1,112 @@
+"""Requests on their way into the tables: when each was made, and the columns it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from duly.job import Request
+from duly.stores.postgres.operations.arrays import booleans, integers, stored, stored_or_none, words
+from duly.stores.postgres.operations.lanes import Book, Track
+from duly.stores.postgres.operations.moment import span, stamp, stamp_or_none
+from duly.stores.postgres.operations.world import digest
+
+
+class Arrival(NamedTuple):
+    """A request and the moment it was made: delays, windows and expiry count from there."""
+
+    request: Request
+    at: int
+
+    @property
+    def due(self) -> int:
+        """Absolute, relative to the store's clock, or at once."""
+        request = self.request
+        if request.run_after is not None:
+            return stamp(request.run_after)
+        return self.at if request.delay is None else self.at + span(request.delay)
+
+    @property
+    def expires_at(self) -> int | None:
+        """When nobody wants it any more."""
+        after = self.request.expires_after
+        return None if after is None else self.at + span(after)
+
+    @property
+    def serial(self) -> str | None:
+        """The digest of what must not overlap."""
+        name = self.request.lane_of_serial
+        return None if name is None else digest(name)
+
+    @property
+    def track(self) -> Track:
+        """The lane it waits in."""
+        return Track(self.request.queue, self.request.task, self.request.priority)
+
+
+def keyed(arrivals: Iterable[Arrival]) -> set[str]:
+    """The serials that a batch speaks of."""
+    return {serial for arrival in arrivals if (serial := arrival.serial) is not None}
+
+
+def columns(arrival: Arrival, book: Book, *, due: int | None = None) -> dict[str, Any]:
+    """The columns of a new job."""
+    request = arrival.request
+    return {
+        "due": arrival.due if due is None else due,
+        "created_at": arrival.at,
+        "keep_done": span(request.keep.done),
+        "keep_failed": span(request.keep.failed),
+        "expires_at": arrival.expires_at,
+        "tick": stamp_or_none(request.tick),
+        "lane": book.number(arrival.track),
+        "per_key": request.per_key,
+        "perpetual": request.perpetual,
+        "serial": arrival.serial,
+        "overlap": request.overlap,
+        "delivery": request.delivery,
+        "id": request.id,
+        "key": stored_or_none(request.key),
+        "chain": stored_or_none(request.serial),
+        "context": stored(request.context),
+        "arguments": stored(request.arguments),
+    }
+
+
+_NUMBERS: Final = (
+    "due",
+    "created_at",
+    "keep_done",
+    "keep_failed",
+    "expires_at",
+    "tick",
+    "lane",
+    "per_key",
+)
+
+
+def arrays(arrivals: Sequence[Arrival], book: Book) -> dict[str, str]:
+    """The columns of many new jobs, each an array."""
+    made = [columns(arrival, book) for arrival in arrivals]
+    given = {name: [job[name] for job in made] for name in made[0]}
+    return {name: _array(name, values) for name, values in given.items()}
+
+
+def _array(name: str, values: list[Any]) -> str:
+    if name in _NUMBERS:
+        return integers(values)
+    return booleans(values) if name == "perpetual" else words(values)
+
+
+_shape: Final = attrgetter(
+    *(field.name for field in fields(Request) if field.name not in ("id", "arguments"))
+)
+
+
+def are_alike(arrivals: Sequence[Arrival]) -> bool:
+    """Whether they differ in id and arguments only."""
+    first, at = arrivals[0]
+    shape = _shape(first)
+    return all(other.at == at and _shape(other.request) == shape for other in arrivals)

@@ -1,0 +1,126 @@
+"""claim: lend ready jobs. Never two valid leases on one job, never one that is not yet due.
+
+One look tells whether anything needs attention first: a worker that died, a job that expired, a switch.
+The cost of the rest follows what is lent and the number of lanes, not what waits or what was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from duly.stores.contract import Ask, Claimed
+from duly.stores.drive import Statement, Steps
+from duly.stores.postgres.operations.arrays import integers
+from duly.stores.postgres.operations.expire import expire
+from duly.stores.postgres.operations.lanes import Holds, Track, serves
+from duly.stores.postgres.operations.lend import Lending
+from duly.stores.postgres.operations.moment import instant, instant_or_none, span
+from duly.stores.postgres.operations.recover import recover
+from duly.stores.postgres.operations.room import SOON, Room
+from duly.stores.postgres.operations.settle import confirm
+from duly.stores.postgres.operations.sight import PAUSE, Sight
+from duly.stores.postgres.operations.texts import statements
+from duly.stores.postgres.operations.world import World
+
+SQL = statements("claim")
+
+Served = list[tuple[int, Track]]
+
+
+class Look(NamedTuple):
+    """What a claim sees before it begins."""
+
+    worker: int | None
+    has_lease: bool
+    is_somebody_dead: bool
+    is_something_late: bool
+    switches: list[list[Any]] | None
+    is_somebody_spoken_of: bool
+
+
+def claim(world: World, sight: Sight, ask: Ask, settled: Sequence[int] = ()) -> Steps[Claimed]:
+    """Lend; `settled` was settled on sight in the same transaction and is to be confirmed."""
+    yield from world.book.update(world.moment)
+    served = [(number, track) for number, track in world.book.items() if serves(ask, track)]
+    look = yield from _look(world, ask, served)
+    if look.is_somebody_spoken_of:
+        yield from confirm(settled)
+    worker = look.worker if look.worker and look.has_lease else (yield from _be_present(world, ask))
+    if ask.takes_over and look.is_somebody_dead:
+        yield from recover(world, worker)
+    if look.is_something_late:
+        yield from expire(world, [number for number, _ in served])
+    holds = Holds({(scope, name): until for scope, name, until in look.switches or ()})
+    return (yield from _lend(world, sight, ask, worker, served, holds))
+
+
+def _look(world: World, ask: Ask, served: Served) -> Steps[Look]:
+    lanes = integers([number for number, _ in served])
+    moment = {"now": world.now, "boot": world.moment.boot}
+    (seen,) = yield Statement(SQL["look"], {"worker": ask.worker, "lanes": lanes} | moment)
+    return Look(*seen)
+
+
+def _be_present(world: World, ask: Ask) -> Steps[int]:
+    """A worker that claims has a lease, even before its first beat."""
+    lease_until = world.moment.boot + span(ask.lease)
+    presence = {"worker": ask.worker, "now": world.now, "lease_until": lease_until}
+    ((number,),) = yield Statement(SQL["present"], presence)
+    return int(number)
+
+
+def _lend(world: World, sight: Sight, ask: Ask, worker: int, served: Served, holds: Holds) -> Steps[Claimed]:
+    moving = [
+        (number, track) for number, track in served if holds.on(ask.lanes[track.task], track.queue) is None
+    ]
+    room = yield from Room.read(world, ask, moving)
+    lending = Lending(world, ask, room, worker, moving)
+    moments: list[int] = []
+    points = sight.points([number for number, _ in moving], world.now)
+    yield from lending.lend(points)
+    partly = [number for number, point in points.items() if point[1]]
+    if partly and not lending.is_full:
+        if sight.may_look_back(partly, world.now):
+            sight.look_back(partly, world.now)
+            yield from lending.lend({})
+        else:
+            moments.append(world.now + PAUSE)
+    yield from lending.conclude(sight)
+    if not lending.is_full:
+        moments += yield from _openings(world, ask, room, served, holds)
+        moments += yield from _leases(world, worker)
+    next_at = world.now if lending.is_full else min(moments, default=None)
+    return Claimed(lending.claims, instant_or_none(next_at), instant(world.now))
+
+
+# --- when to ask again --------------------------------------------------------------------------
+
+
+def _openings(world: World, ask: Ask, room: Room, served: Served, holds: Holds) -> Steps[list[int]]:
+    """When the next job of a lane becomes due, a switch opens, or a limit lets another start."""
+    held = {number: holds.on(ask.lanes[track.task], track.queue) for number, track in served}
+    moving = [number for number, _ in served if held[number] is None]
+    opening = {number: until for number, until in held.items() if until is not None and until is not True}
+    tasks = {number: track.task for number, track in served}
+    limited = {number: opens for number in moving if (opens := room.opens_at(tasks[number])) is not None}
+    if not moving and not opening:
+        return []
+    lanes = {"moving": integers(moving), "standing": integers([*opening, *limited]), "now": world.now}
+    moments: list[int] = []
+    for number, first, following in (yield Statement(SQL["openings"], lanes)):
+        if following is not None:
+            moments.append(following)
+        elif first is not None and number in opening:
+            moments.append(max(opening[number], first))
+        elif first is not None and first <= world.now:
+            moments.append(limited[number])
+    return moments
+
+
+def _leases(world: World, worker: int) -> Steps[list[int]]:
+    """When the lease of another worker ends, its jobs may be had."""
+    found = yield Statement(SQL["leases"], {"worker": worker})
+    now, boot = world.moment.now, world.moment.boot
+    ends = [now if has_left else now + lease_until - boot for lease_until, has_left in found]
+    return [max(end, now + SOON) for end in ends]

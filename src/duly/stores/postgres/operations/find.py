@@ -1,0 +1,170 @@
+"""find, count, census, explain: reading, never changing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+from duly.job import HistoryLine, Job, State
+from duly.stores.contract import Census, Page, Scope, Selection, Standing
+from duly.stores.drive import Statement, Steps
+from duly.stores.postgres.operations.arrays import integers, restored, stored
+from duly.stores.postgres.operations.arrivals import Arrival
+from duly.stores.postgres.operations.intake import pending_of
+from duly.stores.postgres.operations.moment import instant, instant_or_none
+from duly.stores.postgres.operations.rows import Row, job_of
+from duly.stores.postgres.operations.select import matching
+from duly.stores.postgres.operations.texts import statements
+from duly.stores.postgres.operations.world import World
+
+SQL = statements("find")
+
+
+def find(world: World, selection: Selection, page: Page) -> Steps[list[Job]]:
+    generations = yield from matching(world, selection, before=page.before, limit=page.limit)
+    rows = yield from world.rows(generations)
+    jobs = yield from _jobs(world, rows, with_history=page.with_history)
+    if page.before is None and (selection.ids or selection.key is not None):
+        jobs += yield from _pending(selection)
+    return jobs[: page.limit]
+
+
+def _jobs(world: World, rows: Sequence[Row], *, with_history: bool) -> Steps[list[Job]]:
+    histories = (yield from _histories(rows)) if with_history else {}
+    return [job_of(row, world.moment, histories.get(row.entered, ())) for row in rows]
+
+
+def _histories(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
+    found = yield Statement(SQL["history"], {"jobs": integers(row.entered for row in rows)})
+    histories: dict[int, list[HistoryLine]] = {row.entered: [] for row in rows}
+    for entered, at, event, epoch, generation, attempt, worker, started_at, note in found:
+        line = HistoryLine(
+            at=instant(at),
+            event=event,
+            epoch=epoch,
+            generation=generation,
+            attempt=attempt,
+            worker=worker,
+            started_at=instant_or_none(started_at),
+            note=restored(note),
+        )
+        histories[entered].append(line)
+    for row in rows:
+        histories[row.entered] += [row.line] if row.line is not None else []
+    return histories
+
+
+def _pending(selection: Selection) -> Steps[list[Job]]:
+    """A committed request is no secret, even before the engine has placed it."""
+    arrivals = yield from pending_of(selection.ids, selection.key)
+    return [_pending_job(arrival) for arrival in arrivals if _is_selected(arrival, selection)]
+
+
+def _is_selected(arrival: Arrival, selection: Selection) -> bool:
+    request = arrival.request
+    return (
+        (not selection.ids or request.id in selection.ids)
+        and (selection.key is None or request.key == selection.key)
+        and (not selection.tasks or request.task in selection.tasks)
+        and (not selection.states or State.WAITING in selection.states)
+        and (not selection.queues or request.queue in selection.queues)
+        and not selection.error
+    )
+
+
+def _pending_job(arrival: Arrival) -> Job:
+    request, due = arrival.request, instant(arrival.due)
+    return Job(
+        id=request.id,
+        task=request.task,
+        queue=request.queue,
+        priority=request.priority,
+        key=request.key,
+        serial=request.lane_of_serial,
+        generation=0,
+        state=State.WAITING,
+        ready_at=due,
+        due=due,
+        epoch=0,
+        attempt=0,
+        crashes=0,
+        deferrals=0,
+        cycle=0,
+        arguments=request.arguments,
+        created_at=instant(arrival.at),
+        reason="pending",
+        expires_at=instant_or_none(arrival.expires_at),
+        tick=request.tick,
+        delivery=request.delivery,
+        context=request.context,
+    )
+
+
+def census(world: World) -> Steps[Census]:
+    """Counts for people."""
+    yield from world.book.update(world.moment)
+    jobs: Counter[tuple[str, str, State]] = Counter()
+    for lane, state, amount in (yield Statement(SQL["census"])):
+        track = world.book.track(lane)
+        jobs[track.task, track.queue, State(state)] += amount
+    oldest: dict[str, datetime] = {}
+    lanes = integers(number for number, _ in world.book.items())
+    for lane, ready_at in (yield Statement(SQL["oldest"], {"lanes": lanes, "now": world.now})):
+        queue, since = world.book.track(lane).queue, instant(ready_at)
+        oldest[queue] = min(oldest.get(queue, since), since)
+    tallies: dict[str, int] = dict((yield Statement(SQL["tallies"])))
+    suppressed, refused, superseded = (
+        tallies.get(name, 0) for name in ("suppressed", "refused", "superseded")
+    )
+    return Census(dict(jobs), oldest, suppressed, refused, superseded)
+
+
+def explain(world: World, job_id: str) -> Steps[Standing | None]:
+    """Every condition of the claim for one job, each true or false."""
+    row = yield from world.named(job_id)
+    if row is None:
+        return None
+    is_waiting = row.state is State.WAITING
+    expires_at = instant_or_none(row.expires_at)
+    conditions = (
+        ("waiting", is_waiting, f"it is {row.state}{f' ({row.reason})' if row.reason else ''}"),
+        ("due", not is_waiting or row.ready_at <= world.now, f"ready at {instant(row.ready_at).isoformat()}"),
+        ("first of its key", not row.is_parked, (yield from _blocker(world, row))),
+        ("task not held", *(yield from _held(world, Scope.TASK, row.track.task))),
+        ("queue not held", *(yield from _held(world, Scope.QUEUE, row.track.queue))),
+        ("not expired", row.expires_at is None or row.expires_at > world.now, f"expires at {expires_at}"),
+        ("known to a live worker", *(yield from _known(world, row))),
+    )
+    (job,) = yield from _jobs(world, [row], with_history=True)
+    return Standing(job, conditions)
+
+
+def _blocker(world: World, row: Row) -> Steps[str]:
+    running = [peer for peer in (yield from world.peers(row.serial)) if peer.is_running]
+    if not running:
+        return "no other run of its key"
+    first = yield from world.row(running[0].generation)
+    until = first.lease_end(world.moment).isoformat()
+    return f"run {first.id} holds the key on {first.worker} until {until}"
+
+
+def _held(world: World, scope: Scope, name: str) -> Steps[tuple[bool, str]]:
+    found = yield Statement(SQL["switch"], {"scope": scope, "name": stored(name), "now": world.now})
+    if not found:
+        return True, f"{scope} {name!r} is open"
+    ((stamped, reason),) = found
+    until = f"until {instant(stamped).isoformat()}" if stamped is not None else "until somebody resumes it"
+    return False, f"{scope} {name!r} is held {until}{f': {restored(reason)}' if reason else ''}"
+
+
+def _known(world: World, row: Row) -> Steps[tuple[bool, str]]:
+    live = yield Statement(SQL["alive"], {"boot": world.moment.boot})
+    if not live:
+        return False, "no worker is alive: start one with `duly worker`"
+    task = row.track.task
+    knowing = [name for name, tasks in live if task in json.loads(tasks)]
+    if not knowing:
+        return False, f"none of {len(live)} live workers knows the task {task!r}"
+    return True, f"known to {', '.join(knowing[:3])}"

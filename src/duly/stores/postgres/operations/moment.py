@@ -1,0 +1,82 @@
+"""One reading of the clock per operation, in the units of the tables: whole microseconds.
+
+It is the server's clock, read where the transaction begins. A test's clock takes its place, and then has
+two hands: wall time for what is due, boot time for leases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from duly.clock import Clock
+from duly.stores.drive import Statement, Steps
+
+MOMENT: Final = Statement("moment")
+"""Asks the driver what it read at the beginning: the server's time, and the newest lane."""
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def stamp(instant: datetime) -> int:
+    """A wall time as stored."""
+    return (instant - EPOCH) // _MICROSECOND
+
+
+def stamp_or_none(instant: datetime | None) -> int | None:
+    """A wall time as stored, where there may be none."""
+    return None if instant is None else stamp(instant)
+
+
+def instant(stamped: int) -> datetime:
+    """A stored wall time as people know it."""
+    return EPOCH + timedelta(0, 0, stamped)
+
+
+def instant_or_none(stamped: int | None) -> datetime | None:
+    """A stored wall time, where there may be none."""
+    return None if stamped is None else instant(stamped)
+
+
+def span(length: timedelta) -> int:
+    """A length of time as stored."""
+    return length // _MICROSECOND
+
+
+def span_or_none(length: timedelta | None) -> int | None:
+    """A length of time as stored, where there may be none."""
+    return None if length is None else span(length)
+
+
+def duration(length: int) -> timedelta:
+    """A stored length of time."""
+    return timedelta(microseconds=length)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When an operation happens: everything in it happens at once."""
+
+    now: int
+    boot: int
+    newest_lane: int = 0
+
+    @classmethod
+    def read(cls, clock: Clock | None) -> Steps[Moment]:
+        """The server's time, or that of a clock which stands in for it."""
+        ((now, newest_lane),) = yield MOMENT
+        if clock is None:
+            return cls(now, now, newest_lane)
+        return cls(stamp(clock.now()), round(clock.boot() * 1_000_000), newest_lane)
+
+    @property
+    def instant(self) -> datetime:
+        """The wall time, for the pure decisions."""
+        return instant(self.now)
+
+    def lease_end(self, lease_until: int | None) -> datetime:
+        """The end of a lease on the wall clock; one that nobody holds any more has ended by now."""
+        left = 0 if lease_until is None else lease_until - self.boot
+        return instant(self.now + left)

@@ -1,0 +1,35 @@
+"""prune: delete what finished long ago."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from duly.stores.drive import Statement, Steps
+from duly.stores.postgres.operations.moment import span
+from duly.stores.postgres.operations.texts import statements
+from duly.stores.postgres.operations.world import World
+
+SQL = statements("prune")
+
+ABSENCE: Final = timedelta(days=1)
+"""How long a worker that died without a word stays on the list."""
+OBLIVION: Final = timedelta(days=90)
+"""How long ended jobs can say who ran them."""
+
+
+def prune(world: World, limit: int) -> Steps[int]:
+    """Results whose time is over, then the oldest jobs with all they left, then what nobody needs."""
+    yield Statement(SQL["drop_results"], {"now": world.now})
+    ((dropped,),) = yield Statement(SQL["drop_jobs"], {"now": world.now, "limit": limit})
+    yield Statement(SQL["drop_windows"], {"now": world.now})
+    yield Statement(SQL["drop_serials"], {"limit": limit})
+    yield Statement(SQL["fold_tallies"])
+    yield from _forget_workers(world)
+    return int(dropped)
+
+
+def _forget_workers(world: World) -> Steps[None]:
+    absent = {"boot": world.moment.boot, "since": world.now - span(ABSENCE)}
+    yield Statement(SQL["hide_workers"], absent)
+    yield Statement(SQL["drop_workers"], {"since": world.now - span(OBLIVION)})

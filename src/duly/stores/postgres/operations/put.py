@@ -1,0 +1,214 @@
+"""put: create, keep, queue or supersede by key, and say which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duly import clash
+from duly.job import Decision, Request, State, Wish
+from duly.stores.contract import Placed
+from duly.stores.drive import Statement, Steps
+from duly.stores.postgres.operations import serials
+from duly.stores.postgres.operations.arrays import stored, words
+from duly.stores.postgres.operations.arrivals import Arrival, are_alike, arrays, columns, keyed
+from duly.stores.postgres.operations.lanes import Track
+from duly.stores.postgres.operations.moment import instant, span, stamp
+from duly.stores.postgres.operations.rows import Peer
+from duly.stores.postgres.operations.texts import statements
+from duly.stores.postgres.operations.world import World, digest
+
+SQL = statements("put")
+
+
+def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
+    """Requests made now."""
+    return (yield from put_arrivals(world, [Arrival(request, world.now) for request in requests]))
+
+
+def put_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed]]:
+    """Lock what they are about, in order, then place them."""
+    world.book.prepare(arrival.request for arrival in arrivals)
+    yield from serials.lock(keyed(arrivals))
+    return (yield from place_arrivals(world, arrivals))
+
+
+def place_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed]]:
+    """Runs of requests that meet nobody are stored together; the others are placed in their turn."""
+    taken = yield from _taken(keyed(arrivals))
+    placed: list[Placed] = []
+    fresh: list[Arrival] = []
+    for arrival in arrivals:
+        serial = arrival.serial
+        if serial is None or (serial not in taken and arrival.request.guard is None):
+            fresh.append(arrival)
+        else:
+            placed += yield from _store(world, fresh)
+            fresh = []
+            placed.append((yield from _put_one(world, arrival)))
+        if serial is not None:
+            taken.add(serial)
+    return placed + (yield from _store(world, fresh))
+
+
+def _taken(wanted: set[str]) -> Steps[set[str]]:
+    """Serials for which something stands already."""
+    if not wanted:
+        return set()
+    found = yield Statement(SQL["taken"], {"serials": words(sorted(wanted))})
+    return {serial for (serial,) in found}
+
+
+# --- requests that meet nobody ------------------------------------------------------------------
+
+
+def _store(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:
+    if not fresh:
+        return []
+    ids = [arrival.request.id for arrival in fresh]
+    if len(set(ids)) < len(ids):
+        return (yield from _store_singly(world, fresh))
+    made: dict[str, int] = dict((yield _insertion(world, fresh)))
+    if len(made) == len(ids):
+        return [Placed(job_id, made[job_id], Decision.CREATED) for job_id in ids]
+    unmade = words([one for one in ids if one not in made])
+    known: dict[str, int] = dict((yield Statement(SQL["known"], {"ids": unmade})))
+    return [
+        Placed(job_id, made[job_id], Decision.CREATED)
+        if job_id in made
+        else Placed(job_id, known[job_id], Decision.KEPT)
+        for job_id in ids
+    ]
+
+
+def _insertion(world: World, fresh: Sequence[Arrival]) -> Statement:
+    first = fresh[0]
+    is_simple = first.serial is None and first.request.expires_after is None
+    if is_simple and are_alike(fresh):
+        batch = {
+            "ids": words([arrival.request.id for arrival in fresh]),
+            "texts": words([stored(arrival.request.arguments) for arrival in fresh]),
+        }
+        return Statement(SQL["insert_alike"], columns(first, world.book) | batch)
+    return Statement(SQL["insert_each"], arrays(fresh, world.book))
+
+
+def _store_singly(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:
+    placed: list[Placed] = []
+    for arrival in fresh:
+        answer = yield from _put_one(world, arrival)
+        placed.append(answer)
+    return placed
+
+
+# --- requests that may meet somebody ------------------------------------------------------------
+
+
+def _put_one(world: World, arrival: Arrival) -> Steps[Placed]:
+    request = arrival.request
+    known = yield Statement(SQL["known"], {"ids": words([request.id])})
+    if known:  # the same request again: its first answer was lost on the way
+        return Placed(request.id, known[0][1], Decision.KEPT)
+    scene = yield from _scene(world, request)
+    placement = clash.place(request, scene, instant(arrival.at))
+    yield from _clear_the_way(world, request, placement)
+    generation = yield from _write(world, arrival, placement)
+    if placement.is_suppressed:
+        yield from world.tally("suppressed")
+    if placement.opens_window:
+        yield from _open_window(arrival, placement)
+    return Placed(placement.id, generation, placement.decision)
+
+
+def _scene(world: World, request: Request) -> Steps[clash.Scene]:
+    """Everything that stands for the serial of a request."""
+    if request.lane_of_serial is None:
+        return clash.Scene()
+    serial = digest(request.lane_of_serial)
+    peers = yield from world.peers(serial)
+    window = yield from window_of(serial)
+    marker = yield Statement(SQL["has_marker"], {"serial": serial})
+    return clash.Scene(
+        waiting=[_stander(peer) for peer in peers if not peer.is_running],
+        running=[_stander(peer) for peer in peers if peer.is_running],
+        window=window,
+        has_marker=bool(marker),
+    )
+
+
+def window_of(serial: str | None) -> Steps[clash.Window | None]:
+    """The duplicate guard last opened for a serial."""
+    found = yield Statement(SQL["window"], {"serial": serial})
+    return clash.Window(instant(found[0][0]), found[0][1]) if found else None
+
+
+def _stander(peer: Peer) -> clash.Stander:
+    return clash.Stander(peer.id, peer.key, peer.generation)
+
+
+def _clear_the_way(world: World, request: Request, placement: clash.Placement) -> Steps[None]:
+    for job_id in placement.supersedes:
+        yield from _supersede(world, job_id, by=request.id)
+    for job_id in placement.overtakes:
+        row = yield from world.named(job_id)
+        assert row is not None, "the scene was read under the lock of its serial"
+        yield from world.finish(row, "overtake", f"overtaken by {request.key}")
+    for job_id in placement.cancels:
+        row = yield from world.named(job_id)
+        assert row is not None, "the scene was read under the lock of its serial"
+        row.wish = row.wish if row.wish is Wish.DELETE else Wish.CANCEL
+        yield from world.tell(row)
+
+
+def _supersede(world: World, job_id: str, *, by: str) -> Steps[None]:
+    """A waiting job is cancelled at once; a running one is marked and learns it at its next write."""
+    row = yield from world.named(job_id)
+    assert row is not None, "the scene was read under the lock of its serial"
+    if row.state is State.RUNNING:
+        row.superseded_by = by
+        yield from world.tell(row)
+    else:
+        yield from world.finish(row, "supersede", f"superseded by {by}")
+        yield from world.tally("superseded")
+
+
+def _write(world: World, arrival: Arrival, placement: clash.Placement) -> Steps[int]:
+    due = arrival.due if placement.due is None else stamp(placement.due)
+    if placement.creates:
+        return (yield from _create(world, arrival, due, is_parked=placement.is_parked))
+    if placement.merges_into:
+        return (yield from _merge(world, arrival, placement.merges_into, due))
+    standing = yield Statement(SQL["known"], {"ids": words([placement.id])})
+    return standing[0][1] if standing else 0
+
+
+def _create(world: World, arrival: Arrival, due: int, *, is_parked: bool) -> Steps[int]:
+    yield from world.unmark(arrival.serial)
+    generation = yield from world.draw()
+    job = columns(arrival, world.book, due=due) | {"generation": generation}
+    yield Statement(SQL["insert_parked" if is_parked else "insert_ready"], job)
+    return generation
+
+
+def _merge(world: World, arrival: Arrival, into: str, due: int) -> Steps[int]:
+    """One job, latest arguments, earliest time, fresh budget."""
+    row = yield from world.named(into)
+    assert row is not None, "the scene was read under the lock of its serial"
+    request = arrival.request
+    row.arguments = request.arguments
+    row.context = request.context
+    row.lane = world.book.number(Track(request.queue, row.track.task, request.priority))
+    row.ready_at = min(row.ready_at, due)
+    row.due = min(row.due, due)
+    row.expires_at = arrival.expires_at
+    row.attempt = row.crashes = row.deferrals = 0
+    row.first_failure = None
+    row.cycle += 1  # other arguments are another effect: the idempotency key must not repeat
+    yield from world.rearrange(row)
+    return row.generation
+
+
+def _open_window(arrival: Arrival, placement: clash.Placement) -> Steps[None]:
+    guard, serial = arrival.request.guard, arrival.serial
+    if guard and serial is not None:
+        window = {"serial": serial, "until": arrival.at + span(guard.window), "id": placement.id}
+        yield Statement(SQL["open_window"], window)

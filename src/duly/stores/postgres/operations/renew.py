@@ -1,0 +1,91 @@
+"""renew, begin, report, disown: what a worker says about claims it holds, or does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from duly.job import Fence, Wish
+from duly.lifecycle import Release
+from duly.stores.contract import Order, Renewal, Settlement, WorkerCard
+from duly.stores.drive import Statement, Steps
+from duly.stores.postgres.operations.arrays import integers, stored, words
+from duly.stores.postgres.operations.fences import Loan, read, secret
+from duly.stores.postgres.operations.moment import span
+from duly.stores.postgres.operations.settle import settle
+from duly.stores.postgres.operations.texts import statements
+from duly.stores.postgres.operations.workers import card_columns
+from duly.stores.postgres.operations.world import World
+
+SQL = statements("renew")
+
+
+def renew(world: World, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Steps[Renewal]:
+    """Extend the worker's lease; say which claims are lost, superseded or wished to stop."""
+    presence = {"lease_until": world.moment.boot + span(lease), "now": world.now}
+    yield Statement(SQL["beat"], card_columns(card) | presence)
+    if not fences:
+        return Renewal()
+    loans = [read(fence) for fence in fences]
+    changed = yield Statement(SQL["changed"], _claims(loans))
+    lost: set[Fence] = set()
+    orders: dict[Fence, Order] = {}
+    for place, is_lost, wish, superseded_by in changed:
+        fence, order = fences[int(place)], _order(wish, superseded_by)
+        if is_lost:
+            lost.add(fence)
+        elif order is not None:
+            orders[fence] = order
+    return Renewal(frozenset(lost), orders)
+
+
+def _order(wish: str | None, superseded_by: str | None) -> Order | None:
+    if wish in (Wish.CANCEL, Wish.DELETE):
+        return Order.CANCEL
+    return Order.SUPERSEDED if superseded_by is not None else None
+
+
+def _claims(loans: Sequence[Loan | None]) -> dict[str, Any]:
+    known = [loan or Loan(0, 0, 0, has_serial=False) for loan in loans]
+    return {
+        "generations": integers(loan.generation for loan in known),
+        "epochs": integers(loan.epoch for loan in known),
+        "seeds": integers(loan.seed for loan in known),
+    }
+
+
+def begin(fences: Sequence[Fence], *, isolated: bool, once: bool) -> Steps[frozenset[Fence]]:
+    """Mark bodies as started, durably, before they start. Those not answered must not start.
+
+    The task may have become at_most_once after the request: what counts is how the body starts.
+    """
+    claims = _claims([read(fence) for fence in fences])
+    started = yield Statement(SQL["begin"], claims | {"isolated": isolated, "once": once})
+    begun = set(started)
+    return frozenset(fence for fence in fences if (loan := read(fence)) and loan[:3] in begun)
+
+
+def report(progress: Mapping[Fence, str]) -> Steps[None]:
+    """Progress of running jobs; silently dropped where the fence no longer holds."""
+    if not progress:
+        return
+    claims = _claims([read(fence) for fence in progress])
+    yield Statement(SQL["report"], claims | {"progress": words([stored(text) for text in progress.values()])})
+
+
+def disown(world: World, worker: str, held: Sequence[Fence]) -> Steps[int]:
+    """Hand back what the store believes this worker holds beyond `held`.
+
+    Said by a worker whose claim was committed while its answer got lost: it never started those, and its
+    lease, which it goes on renewing, would keep everybody else from them.
+    """
+    found = yield Statement(SQL["borrowed"], {"worker": worker})
+    borrowed = [
+        Fence(job_id, epoch, secret(seed, generation, has_serial=has_serial))
+        for job_id, epoch, seed, generation, has_serial in found
+    ]
+    strays = [fence for fence in borrowed if fence not in set(held)]
+    verdict = Release(note="its claim was never received")
+    yield from settle(world, worker, [Settlement(fence, verdict) for fence in strays])
+    return len(strays)

@@ -1,0 +1,83 @@
+"""Which jobs a selection means, newest request first.
+
+Jobs are found where they stand: the narrow tables know the lane and the state, and the wide one is read
+only for ids and keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from duly.job import FINISHED, State
+from duly.stores.contract import Selection
+from duly.stores.drive import Statement, Steps
+from duly.stores.postgres.operations.arrays import integers, stored, stored_or_none, words
+from duly.stores.postgres.operations.lanes import Track
+from duly.stores.postgres.operations.texts import statements
+from duly.stores.postgres.operations.world import World
+
+SQL = statements("select")
+
+NEVER: Final = 2**63 - 1
+"""Above every generation."""
+
+
+def matching(
+    world: World, selection: Selection, *, before: int | None = None, limit: int | None = None
+) -> Steps[list[int]]:
+    """The generations of the jobs selected."""
+    page = {"before": NEVER if before is None else before, "limit": limit}
+    selected = yield from _parameters(world, selection)
+    found = yield Statement(SQL[_statement(selection)], selected | page)
+    return [generation for (generation,) in found]
+
+
+def counted(world: World, selection: Selection) -> Steps[int]:
+    """How many jobs are selected."""
+    if _statement(selection) != "standing":
+        return len((yield from matching(world, selection)))
+    selected = yield from _parameters(world, selection)
+    ((amount,),) = yield Statement(SQL["count"], selected)
+    return int(amount)
+
+
+def _statement(selection: Selection) -> str:
+    if selection.ids:
+        return "by_id"
+    if selection.key is not None:
+        return "by_key"
+    # The empty text is part of every error, and of none: it selects all.
+    if selection.error:
+        return "by_error"
+    return "standing" if selection.tasks or selection.queues or selection.states else "newest"
+
+
+def _parameters(world: World, selection: Selection) -> Steps[dict[str, Any]]:
+    yield from world.book.update(world.moment)
+    states = selection.states or tuple(State)
+    return {
+        "ids": words(selection.ids),
+        "key": stored_or_none(selection.key),
+        "error": stored(selection.error.lower()) if selection.error else None,
+        "lanes": _lanes(world, selection),
+        "states": words(states),
+        "is_waiting": State.WAITING in states,
+        "is_running": State.RUNNING in states,
+        "is_ended": bool(FINISHED & set(states)),
+    }
+
+
+def _lanes(world: World, selection: Selection) -> str | None:
+    """The lanes of the tasks and queues selected; None is all."""
+    if not selection.tasks and not selection.queues:
+        return None
+    return integers(number for number, track in world.book.items() if _is_in(track, selection))
+
+
+def _is_in(track: Track, selection: Selection) -> bool:
+    wanted: Sequence[tuple[str, tuple[str, ...]]] = (
+        (track.task, selection.tasks),
+        (track.queue, selection.queues),
+    )
+    return all(not chosen or name in chosen for name, chosen in wanted)

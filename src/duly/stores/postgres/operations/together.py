@@ -1,0 +1,132 @@
+"""Verdicts that need no decision, bound together by what they write.
+
+`conclude` is asked what each means when nothing happened meanwhile; the statement then settles only those
+loans of which that is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from duly.lifecycle import (
+    GOES_ON,
+    HISTORY_LINES,
+    MOVES,
+    RUNNING,
+    Crash,
+    Done,
+    Standing,
+    Stop,
+    conclude,
+    error_of,
+    wait_of,
+)
+from duly.stores.contract import Settlement
+from duly.stores.postgres.operations.arrays import integers, stored, stored_or_none, words
+from duly.stores.postgres.operations.fences import Loan
+from duly.stores.postgres.operations.moment import span, stamp, stamp_or_none
+from duly.stores.postgres.operations.world import World
+
+ALONE: Final = Standing()
+DONE: Final = Done()
+
+
+class Item(NamedTuple):
+    """A settlement, its place in the batch, and the loan it ends."""
+
+    place: int
+    settlement: Settlement
+    loan: Loan
+
+
+@dataclass(frozen=True, slots=True)
+class Sheaf:
+    """Settlements for one statement."""
+
+    name: str
+    places: dict[int, int]
+    """Where in the batch each generation came from."""
+    parameters: dict[str, Any]
+
+
+def sheaves(
+    world: World,
+    settlements: Sequence[Settlement],
+    loans: Sequence[Loan | None],
+    *,
+    but_for: Collection[int],
+) -> Iterable[Sheaf]:
+    """Everything that may be settled on sight. Of two for one job only the first: the other must see it."""
+    bare: list[Item] = []
+    ended: list[Item] = []
+    going_on: list[Item] = []
+    seen: set[int] = set()
+    for place, (settlement, loan) in enumerate(zip(settlements, loans, strict=True)):
+        if loan is None or place in but_for or loan.generation in seen:
+            continue
+        seen.add(loan.generation)
+        if not settlement.then and settlement.verdict == DONE:
+            bare.append(Item(place, settlement, loan))
+        elif not _needs_care(settlement, loan):
+            goes_on = conclude(settlement.verdict, ALONE).event in GOES_ON
+            (going_on if goes_on else ended).append(Item(place, settlement, loan))
+    made = [(_bare, bare), (_ended, ended), (_going_on, going_on)]
+    return [make(world, items) for make, items in made if items]
+
+
+def _needs_care(settlement: Settlement, loan: Loan) -> bool:
+    verdict = settlement.verdict
+    leaves_a_marker = isinstance(verdict, Stop) and loan.has_serial
+    return bool(settlement.then) or isinstance(verdict, Crash) or leaves_a_marker
+
+
+def _sheaf(name: str, world: World, items: Sequence[Item], written: dict[str, Any]) -> Sheaf:
+    fences = {
+        "generations": integers([item.loan.generation for item in items]),
+        "epochs": integers([item.loan.epoch for item in items]),
+        "seeds": integers([item.loan.seed for item in items]),
+        "started": integers([stamp_or_none(item.settlement.started_at) for item in items]),
+        "now": world.now,
+    }
+    return Sheaf(name, {item.loan.generation: item.place for item in items}, fences | written)
+
+
+def _bare(world: World, items: Sequence[Item]) -> Sheaf:
+    """Done, with nothing to keep."""
+    return _sheaf("end_bare", world, items, {})
+
+
+def _ended(world: World, items: Sequence[Item]) -> Sheaf:
+    conclusions = [conclude(item.settlement.verdict, ALONE) for item in items]
+    results = [_result(item.settlement) for item in items]
+    written = {
+        "events": words([conclusion.event for conclusion in conclusions]),
+        "states": words([MOVES[RUNNING, conclusion.event] for conclusion in conclusions]),
+        "reasons": words([stored(conclusion.reason) for conclusion in conclusions]),
+        "errors": words([stored_or_none(error_of(item.settlement.verdict)) for item in items]),
+        "results": words([stored_or_none(result) for result, _ in results]),
+        "result_until": integers([None if not kept else world.now + span(kept) for _, kept in results]),
+    }
+    return _sheaf("end", world, items, written)
+
+
+def _result(settlement: Settlement) -> tuple[str | None, timedelta | None]:
+    verdict = settlement.verdict
+    return (verdict.result, verdict.keep_result) if isinstance(verdict, Done) else (None, None)
+
+
+def _going_on(world: World, items: Sequence[Item]) -> Sheaf:
+    conclusions = [conclude(item.settlement.verdict, ALONE) for item in items]
+    now = world.moment.instant
+    written = {
+        "events": words([conclusion.event for conclusion in conclusions]),
+        "notes": words([stored(conclusion.reason) for conclusion in conclusions]),
+        "lines": HISTORY_LINES,
+        "ready": integers([stamp(wait_of(item.settlement.verdict, now)) for item in items]),
+        "errors": words([stored_or_none(error_of(item.settlement.verdict)) for item in items]),
+        "arguments": words([stored_or_none(item.settlement.arguments or None) for item in items]),
+    }
+    return _sheaf("go_on", world, items, written)

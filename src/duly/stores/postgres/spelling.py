@@ -1,0 +1,111 @@
+"""Writing the schema's name into statements, once for each; and how a transaction begins.
+
+The name is quoted by the driver's own rules and never comes from anywhere but the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from psycopg import sql
+
+from duly.job import FINISHED, Delivery, Overlap, Wish
+
+CLOCK: Final = "(extract(epoch from clock_timestamp()) * 1000000)::int8"
+
+LOCK_PATIENCE: Final = timedelta(milliseconds=100)
+"""Longer than a request takes; what is held longer is tried again, and by a worker with care."""
+
+MOMENT: Final = """
+select {clock}, coalesce((select max(number) from {schema}.lane), 0),
+    exists (select 1 from {schema}.intake)"""
+"""What every operation wants to know first."""
+
+SETTINGS: Final = """
+select set_config('synchronous_commit', case current_setting('synchronous_commit')
+            when 'off' then 'on' when 'local' then 'on'
+            else current_setting('synchronous_commit') end, {is_local}),
+    set_config('statement_timeout', '{statement}', {is_local}),
+    set_config('lock_timeout', '{lock}', {is_local}),
+    set_config('idle_in_transaction_session_timeout', '{statement}', {is_local}),
+    set_config('enable_seqscan', 'off', {is_local}),
+    set_config('jit', 'off', {is_local})"""
+
+WRITING: Final = b"begin isolation level read committed read write; "
+READING: Final = b"begin isolation level repeatable read read only; "
+
+
+class Spelling:
+    """How statements read in one schema."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        quoted = sql.Identifier(namespace).as_string(None)
+        # In a statement with parameters a percent sign is written twice.
+        self._names = _names(quoted.replace("%", "%%"))
+        self._bare_names = _names(quoted)
+        self._known: dict[str, bytes] = {}
+
+    def __call__(self, text: str) -> bytes:
+        """A statement with parameters."""
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = _spelled(text, self._names).encode()
+        return known
+
+    def script(self, text: str, **words: str) -> bytes:
+        """A script without parameters."""
+        return _spelled(text, self._bare_names | words).encode()
+
+    def table(self, name: str) -> str:
+        """A table's full name, for the functions that look one up."""
+        return f"{self._bare_names['schema']}.{name}"
+
+
+class Manner:
+    """How transactions begin on a connection, and what is said on it once before.
+
+    On a connection of our own the settings and the first question are left with the server. Where a pooler
+    gives each transaction another one, everything is said each time, and forgotten at its end.
+    """
+
+    def __init__(self, spell: Spelling, patience: timedelta) -> None:
+        limits = {"statement": _milliseconds(patience), "lock": _milliseconds(LOCK_PATIENCE)}
+        moment = spell.script(MOMENT, clock=CLOCK)
+        ours = spell.script(SETTINGS, is_local="true", **limits) + b"; " + moment
+        self.greeting = (
+            spell.script(SETTINGS, is_local="false", **limits) + b"; prepare duly_moment as " + moment
+        )
+        self._lasting = {True: WRITING + b"execute duly_moment", False: READING + b"execute duly_moment"}
+        self._passing = {True: WRITING + ours, False: READING + moment}
+
+    def beginning(self, *, is_greeted: bool, writes: bool) -> bytes:
+        """How a transaction begins."""
+        return self._lasting[writes] if is_greeted else self._passing[writes]
+
+
+def _names(quoted: str) -> dict[str, str]:
+    return {
+        "schema": quoted,
+        "literal": quoted.replace("'", "''"),
+        "finished": _list(sorted(FINISHED)),
+        "overlaps": _list(Overlap),
+        "deliveries": _list(Delivery),
+        "wishes": _list(Wish),
+    }
+
+
+def _list(words: Iterable[str]) -> str:
+    return ", ".join(f"'{word}'" for word in words)
+
+
+def _spelled(text: str, names: dict[str, str]) -> str:
+    for name, value in names.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def _milliseconds(length: timedelta) -> str:
+    return str(max(1, length // timedelta(milliseconds=1)))

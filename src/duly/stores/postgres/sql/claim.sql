@@ -1,0 +1,86 @@
+-- claim: lend ready jobs. Never two valid leases on one job, never one that is not yet due.
+-- A lane that is held, full or unknown to the worker costs nothing, however many jobs wait in it.
+
+-- name: look
+-- Everything that may need attention before lending, in one row. The worker's own row is held, so that
+-- nobody takes its jobs back while it is about to get some.
+with me as materialized (
+    select number, lease_until, has_left from {schema}.worker where id = %(worker)s for key share
+)
+select
+    (select number from me where not has_left),
+    coalesce((select lease_until > %(boot)s from me), false),
+    exists (
+        select 1 from {schema}.worker
+        where lease_until <= %(boot)s and not is_cleared and id <> %(worker)s),
+    exists (
+        select 1
+        from unnest(%(lanes)s::int4[]) as lane (number)
+        cross join lateral (
+            select 1 from {schema}.expiry
+            where expiry.lane = lane.number and expiry.expires_at <= %(now)s limit 1) as late),
+    (select json_agg(json_build_array(scope, name, until)) from {schema}.switch
+        where until is null or until > %(now)s),
+    exists (select 1 from {schema}.notice)
+
+-- name: present
+-- A worker that claims has a lease, even before its first beat; one that had left starts as a stranger.
+insert into {schema}.worker as known (id, name, host, pid, started_at, queues, tasks, slots, version, lease_until,
+    seen_at)
+values (%(worker)s, %(worker)s, '', 0, %(now)s, '[]', '[]', 0, '', %(lease_until)s, %(now)s)
+on conflict (id) do update
+set lease_until = excluded.lease_until,
+    is_cleared = false,
+    has_left = false,
+    name = case when known.has_left then excluded.name else known.name end,
+    host = case when known.has_left then '' else known.host end,
+    pid = case when known.has_left then 0 else known.pid end,
+    started_at = case when known.has_left then excluded.started_at else known.started_at end,
+    seen_at = case when known.has_left then excluded.seen_at else known.seen_at end,
+    queues = case when known.has_left then '[]' else known.queues end,
+    tasks = case when known.has_left then '[]' else known.tasks end,
+    slots = case when known.has_left then 0 else known.slots end,
+    version = case when known.has_left then '' else known.version end
+returning number
+
+-- name: ready
+-- Which of these lanes have something to lend.
+select lane.number
+from unnest(%(lanes)s::int4[]) as lane (number)
+where exists (
+    select 1 from {schema}.ready where ready.lane = lane.number and ready.ready_at <= %(now)s)
+
+-- name: lock_tasks
+-- One claim at a time counts and lends under a task's limits; the oldest lane of a task stands for it.
+select number from {schema}.lane
+where number = any (%(lanes)s::int4[])
+order by number
+for no key update skip locked
+
+-- name: running
+select lane, count(*) from {schema}.running where lane = any (%(lanes)s::int4[]) group by lane
+
+-- name: starts
+select at from {schema}.start
+where task = %(task)s and at > %(since)s
+order by at desc, number desc
+limit %(starts)s
+
+-- name: forget_starts
+delete from {schema}.start where task = %(task)s and at <= %(since)s
+
+-- name: openings
+-- When the next job of each moving lane is due, and the first job of each lane that stands still.
+select lane.number, null,
+    (select ready_at from {schema}.ready
+        where ready.lane = lane.number and ready.ready_at > %(now)s order by ready_at limit 1)
+from unnest(%(moving)s::int4[]) as lane (number)
+union all
+select lane.number,
+    (select ready_at from {schema}.ready where ready.lane = lane.number order by ready_at limit 1), null
+from unnest(%(standing)s::int4[]) as lane (number)
+
+-- name: leases
+-- Other workers with jobs on loan.
+select lease_until, has_left from {schema}.worker
+where number <> %(worker)s and number in (select worker from {schema}.running)

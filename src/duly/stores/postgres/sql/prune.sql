@@ -1,0 +1,70 @@
+-- prune: delete what finished long ago, oldest first, at most so many jobs at a time. Markers stay.
+-- Nothing waits for a row that somebody else is looking after.
+
+-- name: drop_results
+update {schema}.ended set result = null, result_until = null
+where generation in (
+    select generation from {schema}.ended
+    where result_until is not null and result_until <= %(now)s
+    for update skip locked)
+
+-- name: drop_jobs
+with old as materialized (
+    select ended.generation, job.entered, job.lane, job.expires_at
+    from {schema}.ended join {schema}.job on job.generation = ended.generation
+    where ended.forget_at <= %(now)s
+    order by ended.forget_at, job.entered
+    limit %(limit)s
+    for update of ended skip locked
+), ends as (
+    delete from {schema}.ended using old where ended.generation = old.generation
+), lines as (
+    delete from {schema}.history using old where history.entered = old.entered
+), remarks as (
+    delete from {schema}.remark using old where remark.generation = old.generation
+), expiring as (
+    delete from {schema}.expiry using old
+    where expiry.lane = old.lane and expiry.expires_at = old.expires_at and expiry.generation = old.generation
+), jobs as (
+    delete from {schema}.job using old where job.generation = old.generation
+)
+select count(*) from old
+
+-- name: drop_windows
+delete from {schema}.guard
+where serial in (select serial from {schema}.guard where until <= %(now)s for update skip locked)
+
+-- name: drop_serials
+-- Rows that are only there to be locked, and that nobody will want to lock soon.
+with idle as materialized (
+    select digest from {schema}.serial
+    where not exists (select 1 from {schema}.standing where standing.serial = serial.digest)
+    limit %(limit)s
+    for update skip locked
+)
+delete from {schema}.serial using idle where serial.digest = idle.digest
+
+-- name: fold_tallies
+with counted as (
+    delete from {schema}.tally
+    where number in (select number from {schema}.tally for update skip locked)
+        and (select count(*) from {schema}.tally) > 100
+    returning name, amount
+)
+insert into {schema}.tally (name, amount) select name, sum(amount) from counted group by name
+
+-- name: hide_workers
+-- Dead without a word, and nothing of theirs is left to take over.
+update {schema}.worker set has_left = true, is_cleared = true
+where number in (
+    select number from {schema}.worker
+    where lease_until <= %(boot)s and seen_at <= %(since)s and not has_left
+        and not exists (select 1 from {schema}.running where running.worker = worker.number)
+    for update skip locked)
+
+-- name: drop_workers
+delete from {schema}.worker
+where number in (
+    select number from {schema}.worker
+    where has_left and is_cleared and seen_at <= %(since)s
+    for update skip locked)

@@ -1,0 +1,115 @@
+-- put: create, keep, queue or supersede by key, and say which.
+-- Requests whose serial nobody holds are stored in one statement; the others are placed one by one.
+-- The caller holds the serials, so generations are drawn in the order in which requests take effect.
+
+-- name: insert_alike
+-- Many requests without a key that differ only in id and arguments.
+with given as (
+    select made.id, made.arguments, made.place
+    from unnest(%(ids)s::text[], %(texts)s::text[]) with ordinality as made (id, arguments, place)
+    where not exists (select 1 from {schema}.job where job.id = made.id)
+    order by made.place
+), numbered as (
+    select nextval('{literal}.generation') as generation, given.id, given.arguments from given
+), made as (
+    insert into {schema}.job (generation, entered, ready_at, due, created_at, keep_done, keep_failed, tick, lane,
+        per_key, perpetual, overlap, delivery, id, context, arguments)
+    select generation, generation, %(due)s, %(due)s, %(created_at)s, %(keep_done)s, %(keep_failed)s, %(tick)s,
+        %(lane)s, %(per_key)s, %(perpetual)s, %(overlap)s, %(delivery)s, id, %(context)s, arguments
+    from numbered
+    on conflict (id) do nothing
+    returning id, generation
+), lined_up as (
+    insert into {schema}.ready (lane, has_serial, ready_at, generation)
+    select %(lane)s, false, %(due)s, generation from made
+)
+select id, generation from made
+
+-- name: insert_each
+-- Requests of any shape: every column comes from the batch.
+with given as (
+    select *
+    from unnest(%(due)s::int8[], %(created_at)s::int8[], %(keep_done)s::int8[], %(keep_failed)s::int8[],
+        %(expires_at)s::int8[], %(tick)s::int8[], %(lane)s::int4[], %(per_key)s::int4[], %(perpetual)s::bool[],
+        %(serial)s::uuid[], %(overlap)s::text[], %(delivery)s::text[], %(id)s::text[], %(key)s::text[],
+        %(chain)s::text[], %(context)s::text[], %(arguments)s::text[]) with ordinality
+        as made (due, created_at, keep_done, keep_failed, expires_at, tick, lane, per_key, perpetual, serial,
+            overlap, delivery, id, key, chain, context, arguments, place)
+    where not exists (select 1 from {schema}.job where job.id = made.id)
+    order by made.place
+), numbered as (
+    select nextval('{literal}.generation') as generation, given.* from given
+), made as (
+    insert into {schema}.job (generation, entered, ready_at, due, created_at, keep_done, keep_failed, expires_at,
+        tick, lane, per_key, perpetual, serial, overlap, delivery, id, key, chain, context, arguments)
+    select generation, generation, due, due, created_at, keep_done, keep_failed, expires_at, tick, lane, per_key,
+        perpetual, serial, overlap, delivery, id, key, chain, context, arguments
+    from numbered
+    on conflict (id) do nothing
+    returning id, generation, lane, ready_at, expires_at, serial
+), lined_up as (
+    insert into {schema}.ready (lane, has_serial, ready_at, generation)
+    select lane, serial is not null, ready_at, generation from made
+), standing as (
+    insert into {schema}.standing (serial, generation)
+    select serial, generation from made where serial is not null
+), expiring as (
+    insert into {schema}.expiry (lane, expires_at, generation)
+    select lane, expires_at, generation from made where expires_at is not null
+)
+select id, generation from made
+
+-- name: insert_ready
+with made as (
+    insert into {schema}.job (generation, entered, ready_at, due, created_at, keep_done, keep_failed, expires_at,
+        tick, lane, per_key, perpetual, serial, overlap, delivery, id, key, chain, context, arguments)
+    values (%(generation)s, %(generation)s, %(due)s, %(due)s, %(created_at)s, %(keep_done)s, %(keep_failed)s,
+        %(expires_at)s, %(tick)s, %(lane)s, %(per_key)s, %(perpetual)s, %(serial)s::uuid, %(overlap)s,
+        %(delivery)s, %(id)s, %(key)s, %(chain)s, %(context)s, %(arguments)s)
+    returning generation, lane, ready_at, expires_at, serial
+), lined_up as (
+    insert into {schema}.ready (lane, has_serial, ready_at, generation)
+    select lane, serial is not null, ready_at, generation from made
+), standing as (
+    insert into {schema}.standing (serial, generation)
+    select serial, generation from made where serial is not null
+)
+insert into {schema}.expiry (lane, expires_at, generation)
+select lane, expires_at, generation from made where expires_at is not null
+
+-- name: insert_parked
+with made as (
+    insert into {schema}.job (generation, entered, ready_at, due, created_at, keep_done, keep_failed, expires_at,
+        tick, lane, per_key, perpetual, serial, overlap, delivery, id, key, chain, context, arguments)
+    values (%(generation)s, %(generation)s, %(due)s, %(due)s, %(created_at)s, %(keep_done)s, %(keep_failed)s,
+        %(expires_at)s, %(tick)s, %(lane)s, %(per_key)s, %(perpetual)s, %(serial)s::uuid, %(overlap)s,
+        %(delivery)s, %(id)s, %(key)s, %(chain)s, %(context)s, %(arguments)s)
+    returning generation, lane, ready_at, expires_at, serial
+), set_aside as (
+    insert into {schema}.parked (lane, ready_at, generation) select lane, ready_at, generation from made
+), standing as (
+    insert into {schema}.standing (serial, generation)
+    select serial, generation from made where serial is not null
+)
+insert into {schema}.expiry (lane, expires_at, generation)
+select lane, expires_at, generation from made where expires_at is not null
+
+-- name: known
+select id, generation from {schema}.job where id = any (%(ids)s::text[])
+
+-- name: taken
+-- Which serials of the batch have something standing for them.
+select wanted.serial::text
+from unnest(%(serials)s::uuid[]) as wanted (serial)
+where exists (select 1 from {schema}.standing where standing.serial = wanted.serial)
+    or exists (select 1 from {schema}.marker where marker.serial = wanted.serial)
+
+-- name: window
+select until, id from {schema}.guard where serial = %(serial)s::uuid
+
+-- name: has_marker
+select 1 from {schema}.marker where serial = %(serial)s::uuid
+
+-- name: open_window
+insert into {schema}.guard (serial, until, id) values (%(serial)s::uuid, %(until)s, %(id)s)
+on conflict (serial) do update set until = excluded.until, id = excluded.id

@@ -1,0 +1,95 @@
+-- select: which jobs an operator or a page means, newest request first. Lanes that are null are all lanes.
+
+-- name: newest
+select generation from {schema}.job where generation < %(before)s order by generation desc limit %(limit)s
+
+-- name: by_id
+select job.generation
+from {schema}.job
+left join {schema}.running on running.generation = job.generation
+left join {schema}.ended on ended.generation = job.generation
+where job.id = any (%(ids)s::text[]) and job.generation < %(before)s
+    and (%(key)s::text is null or job.key = %(key)s)
+    and (%(lanes)s::int4[] is null or job.lane = any (%(lanes)s::int4[]))
+    and coalesce(ended.state, case when running.generation is null then 'waiting' else 'running' end)
+        = any (%(states)s::text[])
+    and (%(error)s::text is null
+        or strpos(lower(case when ended.generation is null then job.error else ended.error end), %(error)s) > 0)
+order by job.generation desc
+limit %(limit)s
+
+-- name: by_key
+select job.generation
+from {schema}.job
+left join {schema}.running on running.generation = job.generation
+left join {schema}.ended on ended.generation = job.generation
+where hashtextextended(job.key, 0) = hashtextextended(%(key)s, 0) and job.key = %(key)s
+    and job.generation < %(before)s
+    and (%(lanes)s::int4[] is null or job.lane = any (%(lanes)s::int4[]))
+    and coalesce(ended.state, case when running.generation is null then 'waiting' else 'running' end)
+        = any (%(states)s::text[])
+    and (%(error)s::text is null
+        or strpos(lower(case when ended.generation is null then job.error else ended.error end), %(error)s) > 0)
+order by job.generation desc
+limit %(limit)s
+
+-- name: by_error
+select generation
+from (
+    select ended.generation from {schema}.ended
+    where ended.error is not null and strpos(lower(ended.error), %(error)s) > 0
+        and ended.state = any (%(states)s::text[])
+        and (%(lanes)s::int4[] is null or ended.lane = any (%(lanes)s::int4[]))
+    union all
+    select job.generation
+    from {schema}.job
+    left join {schema}.running on running.generation = job.generation
+    where job.error is not null and strpos(lower(job.error), %(error)s) > 0
+        and not exists (select 1 from {schema}.ended where ended.generation = job.generation)
+        and case when running.generation is null then 'waiting' else 'running' end = any (%(states)s::text[])
+        and (%(lanes)s::int4[] is null or job.lane = any (%(lanes)s::int4[]))) as found
+where generation < %(before)s
+order by generation desc
+limit %(limit)s
+
+-- name: standing
+select generation
+from (
+    (select generation from {schema}.ready
+        where %(is_waiting)s and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[]))
+            and generation < %(before)s
+        order by generation desc limit %(limit)s)
+    union all
+    (select generation from {schema}.parked
+        where %(is_waiting)s and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[]))
+            and generation < %(before)s
+        order by generation desc limit %(limit)s)
+    union all
+    (select generation from {schema}.running
+        where %(is_running)s and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[]))
+            and generation < %(before)s
+        order by generation desc limit %(limit)s)
+    union all
+    (select generation from {schema}.ended
+        where %(is_ended)s and state = 'done' and 'done' = any (%(states)s::text[])
+            and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])) and generation < %(before)s
+        order by generation desc limit %(limit)s)
+    union all
+    (select generation from {schema}.ended
+        where %(is_ended)s and state <> 'done' and state = any (%(states)s::text[])
+            and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])) and generation < %(before)s
+        order by generation desc limit %(limit)s)) as found
+order by generation desc
+limit %(limit)s
+
+-- name: count
+select
+    (select count(*) from {schema}.ready
+        where %(is_waiting)s and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])))
+    + (select count(*) from {schema}.parked
+        where %(is_waiting)s and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])))
+    + (select count(*) from {schema}.running
+        where %(is_running)s and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])))
+    + (select count(*) from {schema}.ended
+        where %(is_ended)s and state = any (%(states)s::text[])
+            and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])))

@@ -1,0 +1,142 @@
+-- settle: per claim all or nothing: verdict, history line and follow-up requests, under the fence.
+-- Runs of which nobody spoke, and behind which nobody waits, are settled together; the others one by one.
+-- A lock is waited for as long as a request takes; what is held longer is a user's, and answered BUSY.
+
+-- name: busy
+-- Loans that somebody else holds at the moment.
+select running.generation from {schema}.running
+where running.generation = any (%(generations)s::int8[])
+    and running.generation not in (
+        select held.generation from {schema}.running as held
+        where held.generation = any (%(generations)s::int8[])
+        for update skip locked)
+
+-- name: hold
+select generation from {schema}.running
+where generation = any (%(generations)s::int8[])
+order by generation
+for update
+
+-- name: try_hold
+select generation from {schema}.running
+where generation = any (%(generations)s::int8[])
+order by generation
+for update skip locked
+
+-- name: waited_for
+-- Serials behind which something waits.
+select standing.serial::text from {schema}.standing
+where standing.serial = any (%(serials)s::uuid[])
+    and not exists (select 1 from {schema}.running where running.generation = standing.generation)
+
+-- name: spoken_of
+select 1 from {schema}.notice where generation = any (%(generations)s::int8[]) limit 1
+
+-- name: end_bare
+-- Done, with nothing to keep: the row of the end is the last line of the history too.
+with given as (
+    select *
+    from unnest(%(generations)s::int8[], %(epochs)s::int4[], %(seeds)s::int8[], %(started)s::int8[])
+        as given (generation, epoch, seed, started_at)
+), gone as (
+    delete from {schema}.running using given
+    where running.generation = given.generation and running.epoch = given.epoch and running.seed = given.seed
+        and (running.serial is null or running.serial = any (%(quiet)s::uuid[]))
+        and not exists (select 1 from {schema}.notice where notice.generation = running.generation)
+    returning running.generation, running.epoch, running.seed, running.lane, running.worker, running.keep_done,
+        running.serial, given.started_at
+), stood as (
+    delete from {schema}.standing using gone
+    where standing.serial = gone.serial and standing.generation = gone.generation
+), ended as (
+    insert into {schema}.ended (generation, finished_at, forget_at, seed, started_at, lane, epoch, worker, state,
+        event)
+    select generation, %(now)s::int8, %(now)s::int8 + keep_done, seed, started_at, lane, epoch, worker, 'done',
+        'done'
+    from gone
+)
+select generation from gone
+
+-- name: end
+with given as (
+    select *
+    from unnest(%(generations)s::int8[], %(epochs)s::int4[], %(seeds)s::int8[], %(started)s::int8[],
+        %(events)s::text[], %(states)s::text[], %(reasons)s::text[], %(errors)s::text[], %(results)s::text[],
+        %(result_until)s::int8[])
+        as given (generation, epoch, seed, started_at, event, state, reason, error, result, result_until)
+), gone as (
+    delete from {schema}.running using given
+    where running.generation = given.generation and running.epoch = given.epoch and running.seed = given.seed
+        and (running.serial is null or running.serial = any (%(quiet)s::uuid[]))
+        and not exists (select 1 from {schema}.notice where notice.generation = running.generation)
+    returning running.lane, running.worker, running.serial, given.*
+), stood as (
+    delete from {schema}.standing using gone
+    where standing.serial = gone.serial and standing.generation = gone.generation
+), ended as (
+    insert into {schema}.ended (generation, finished_at, forget_at, seed, started_at, result_until, lane, epoch,
+        worker, state, event, reason, result, error)
+    select gone.generation, %(now)s::int8,
+        %(now)s::int8 + case when gone.state = 'failed' then job.keep_failed else job.keep_done end,
+        gone.seed, gone.started_at, gone.result_until, gone.lane, gone.epoch, gone.worker, gone.state, gone.event,
+        gone.reason, gone.result, case when gone.event <> 'done' then coalesce(gone.error, job.error) end
+    from gone join {schema}.job on job.generation = gone.generation
+)
+select generation from gone
+
+-- name: go_on
+-- The same job waits for another run. An at-most-once body that had begun is not among them.
+with given as (
+    select *
+    from unnest(%(generations)s::int8[], %(epochs)s::int4[], %(seeds)s::int8[], %(started)s::int8[],
+        %(events)s::text[], %(notes)s::text[], %(ready)s::int8[], %(errors)s::text[], %(arguments)s::text[])
+        as given (generation, epoch, seed, started_at, event, note, ready_at, error, arguments)
+), gone as (
+    delete from {schema}.running using given
+    where running.generation = given.generation and running.epoch = given.epoch and running.seed = given.seed
+        and (running.serial is null or running.serial = any (%(quiet)s::uuid[]))
+        and not exists (select 1 from {schema}.notice where notice.generation = running.generation)
+        and not exists (select 1 from {schema}.remark where remark.generation = running.generation)
+    returning running.worker, running.serial, given.*
+), lines as (
+    insert into {schema}.history (entered, at, event, epoch, generation, attempt, worker, started_at, note)
+    select job.entered, %(now)s::int8, gone.event, gone.epoch, gone.generation, job.attempt, worker.id,
+        gone.started_at, gone.note
+    from gone
+    join {schema}.job on job.generation = gone.generation
+    join {schema}.worker on worker.number = gone.worker
+), trimmed as (
+    -- A job that starts another cycle keeps its newest lines; the one just written is not seen here.
+    delete from {schema}.history using (
+        select job.entered,
+            (select number from {schema}.history
+                where history.entered = job.entered order by number desc offset %(lines)s - 1 limit 1) as number
+        from gone join {schema}.job on job.generation = gone.generation
+        where gone.event = 'again') as oldest
+    where history.entered = oldest.entered and history.number <= oldest.number
+), waiting as (
+    update {schema}.job
+    set ready_at = gone.ready_at,
+        epoch = gone.epoch,
+        error = coalesce(gone.error, job.error),
+        attempt = case gone.event when 'again' then 0 when 'retry' then job.attempt + 1 else job.attempt end,
+        deferrals = case gone.event when 'again' then 0 when 'defer' then job.deferrals + 1 else job.deferrals end,
+        crashes = case gone.event when 'again' then 0 else job.crashes end,
+        cycle = case gone.event when 'again' then job.cycle + 1 else job.cycle end,
+        due = case gone.event when 'again' then gone.ready_at else job.due end,
+        first_failure = case gone.event when 'again' then null
+            when 'retry' then coalesce(job.first_failure, %(now)s::int8) else job.first_failure end,
+        is_suspect = case gone.event when 'again' then false else job.is_suspect end,
+        arguments = case gone.event when 'again' then coalesce(gone.arguments, job.arguments) else job.arguments end
+    from gone
+    where job.generation = gone.generation
+    returning job.lane, job.serial, job.ready_at, job.generation, job.expires_at
+), lined_up as (
+    insert into {schema}.ready (lane, has_serial, ready_at, generation)
+    select lane, serial is not null, ready_at, generation from waiting
+), expiring as (
+    insert into {schema}.expiry (lane, expires_at, generation)
+    select lane, expires_at, generation from waiting where expires_at is not null
+    on conflict do nothing
+)
+select generation from gone

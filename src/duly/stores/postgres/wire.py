@@ -1,0 +1,142 @@
+"""Connections of the engine, none of which waits without end.
+
+A statement has a limit on the server, set with each transaction. Here is the limit for everything else: a
+server that is gone, a pooler that has no connection left to give.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from duly.stores.drive import Row
+from duly.stores.postgres.address import Address
+
+T = TypeVar("T")
+
+GRACE: Final = timedelta(seconds=2)
+"""How much longer than the server's own limit to wait for its word."""
+PREPARE_AFTER: Final = 3
+WHO: Final = b"select pg_backend_pid()"
+
+
+class Overdue(psycopg.OperationalError):
+    """The server did not answer in time; the connection is of no use any more."""
+
+
+def _within(steps: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
+    """The driver's own conversation with the server, ended when it takes too long."""
+    until = time.monotonic() + seconds
+    is_ready: Any = None
+    while True:
+        try:
+            waits_for = steps.send(is_ready)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        is_ready = yield waits_for
+        if not is_ready and time.monotonic() > until:
+            raise Overdue("the server did not answer in time")
+
+
+class _Acquaintance(psycopg.BaseConnection[Row]):
+    """What is known about the other end of a connection, sync or async."""
+
+    patience: float = 0.0
+    is_direct: bool = False
+    """Whether it leads to the server itself: behind a pooler each transaction may meet another one."""
+    is_greeted: bool = False
+
+    def meet(self, address: Address, rows: list[Row]) -> None:
+        """Learn from the answer to WHO: a pooler stands between us if another process let us in."""
+        self.is_direct = address.is_direct and rows[0][0] == self.info.backend_pid
+        self.prepare_threshold = PREPARE_AFTER if self.is_direct else None
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether another transaction may begin on it."""
+        return not self.closed and self.info.transaction_status is TransactionStatus.IDLE
+
+
+class Wire(_Acquaintance, psycopg.Connection[Row]):
+    """A connection for threads."""
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Drive the conversation; called by the driver for everything it does."""
+        if not self.patience:
+            return super().wait(gen, interval)
+        try:
+            return super().wait(_within(gen, self.patience), interval)
+        except Overdue:
+            self.close()
+            raise
+
+    @classmethod
+    def open(cls, address: Address, patience: timedelta) -> Wire:
+        """Connect."""
+        wire = cls.connect(address.conninfo, autocommit=True, row_factory=tuple_row)
+        wire.patience = (patience + GRACE).total_seconds()
+        try:
+            wire.meet(address, wire.perform(WHO, None))
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
+    def greet(self, greeting: bytes) -> None:
+        """Say once what holds for every transaction."""
+        if self.is_direct and not self.is_greeted:
+            self.perform(greeting, None)
+            self.is_greeted = True
+
+    def perform(self, text: bytes, parameters: Any) -> list[Row]:
+        """Execute one statement, or several without parameters; answers the rows of the last."""
+        with self.cursor() as cursor:
+            cursor.execute(text, parameters)
+            while cursor.nextset():
+                pass
+            return cursor.fetchall() if cursor.description else []
+
+
+class AsyncWire(_Acquaintance, psycopg.AsyncConnection[Row]):
+    """A connection for one event loop."""
+
+    def __del__(self, *_: Any) -> None:
+        """An event loop may end without a word; its connections end with it."""
+
+    @classmethod
+    async def open(cls, address: Address, patience: timedelta) -> AsyncWire:
+        """Connect."""
+        wire = await cls.connect(address.conninfo, autocommit=True, row_factory=tuple_row)
+        wire.patience = (patience + GRACE).total_seconds()
+        try:
+            wire.meet(address, await wire.perform(WHO, None))
+        except BaseException:
+            await wire.close()
+            raise
+        return wire
+
+    async def greet(self, greeting: bytes) -> None:
+        """Say once what holds for every transaction."""
+        if self.is_direct and not self.is_greeted:
+            await self.perform(greeting, None)
+            self.is_greeted = True
+
+    async def perform(self, text: bytes, parameters: Any) -> list[Row]:
+        """Execute one statement, or several without parameters; answers the rows of the last."""
+        try:
+            async with asyncio.timeout(self.patience or None), self.cursor() as cursor:
+                await cursor.execute(text, parameters)
+                while cursor.nextset():
+                    pass
+                return await cursor.fetchall() if cursor.description else []
+        except TimeoutError:
+            await self.close()
+            raise Overdue("the server did not answer in time") from None
