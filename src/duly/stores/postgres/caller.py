@@ -7,7 +7,7 @@ what is theirs: our statements stand inside a savepoint, and leave no setting an
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeGuard, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -32,13 +32,17 @@ def raw_connection(given: Any) -> AnyConnection:
     """The psycopg connection inside what a caller has in hand: Django's, SQLAlchemy's, or that itself."""
     found = given
     for _ in range(_DEPTH):
-        if isinstance(found, psycopg.Connection | psycopg.AsyncConnection):
-            return cast(AnyConnection, found)
+        if _is_raw(found):
+            return found
         found = _inner(found)
     raise WrongConnection(
         f"{given!r} holds no connection of psycopg 3. Pass one of those, Django's connection, or "
         "SQLAlchemy's Session or Connection made with postgresql+psycopg://."
     )
+
+
+def _is_raw(found: Any) -> TypeGuard[AnyConnection]:
+    return isinstance(found, psycopg.Connection | psycopg.AsyncConnection)
 
 
 def _inner(outer: Any) -> Any:
