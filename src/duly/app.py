@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -13,7 +14,14 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast,
 from duly import codec, context
 from duly.clock import Clock, SystemClock
 from duly.durations import Duration, duration
-from duly.errors import DefinitionError, DuplicateTask, StoreUnavailable, UnknownTask, WrongSignature
+from duly.errors import (
+    DefinitionError,
+    DuplicateTask,
+    LeaseLost,
+    StoreUnavailable,
+    UnknownTask,
+    WrongSignature,
+)
 from duly.events import Events
 from duly.handle import Handle
 from duly.job import Decision, Job, Request
@@ -182,7 +190,7 @@ class App:
         known = self.tasks.get(options.name)
         if known is not None and not _is_same(known.function, function):
             raise DuplicateTask(options.name, _where(known.function), _where(function))
-        task: AnyTask = Task(function, options, self, cycle=cycle)
+        task: AnyTask = Task(function, options, self, cycle=cycle, origin=_calling_module())
         if cycle is not None and cycle.automatic:
             _check_needs_nothing(task)
         self.tasks[options.name] = task
@@ -220,7 +228,7 @@ class App:
 
     def place(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
         """Store requests, or leave them with the run that makes them for its own key."""
-        kept = _left_with_run(requests)
+        kept = _left_with_run(requests, connection)
         others = [request for request in requests if request.id not in kept] if kept else requests
         if connection is not None:
             placed = self.store.run_on(connection, self.store.offer(others)) if others else []
@@ -231,7 +239,7 @@ class App:
 
     async def aplace(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
         """The async twin of place."""
-        kept = _left_with_run(requests)
+        kept = _left_with_run(requests, connection)
         others = [request for request in requests if request.id not in kept] if kept else requests
         if connection is not None:
             placed = await self.store.arun_on(connection, self.store.offer(others)) if others else []
@@ -337,10 +345,17 @@ class App:
         return codec.pack(tuple(args), dict(kwargs), cap=self.argument_cap)
 
 
-def _left_with_run(requests: Sequence[Request]) -> frozenset[str]:
-    """A request for the key of the run that makes it is settled with that run, never beside it."""
+def _left_with_run(requests: Sequence[Request], connection: Any) -> frozenset[str]:
+    """A request for the key of the run that makes it is settled with that run, never beside it.
+
+    Unless it is made in a transaction of the body's own, whose commit or rollback must decide.
+    """
     run = current_run.get()
     if run is None:
+        return frozenset()
+    if run.is_lost:
+        raise LeaseLost(f"Run {run.id} lost its lease: what it asks for is refused.")
+    if connection is not None:
         return frozenset()
     return frozenset(request.id for request in requests if run.owns(request) and run.take(request))
 
@@ -371,6 +386,14 @@ def _held(task: str | AnyTask | None, queue: str | None) -> tuple[Scope, str]:
         return Scope.TASK, task if isinstance(task, str) else task.name
     assert queue is not None
     return Scope.QUEUE, queue
+
+
+def _calling_module() -> str:
+    """The first module up the stack that is not ours."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("duly."):
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", "__main__"))
 
 
 def _is_same(first: Callable[..., Any], second: Callable[..., Any]) -> bool:

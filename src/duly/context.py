@@ -6,6 +6,7 @@ import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import cast
 
 from duly.errors import BadRequest
 
@@ -49,11 +50,20 @@ def restored(text: str) -> Generator[None, None, None]:
     if text == "{}":
         yield
         return
-    token = _bound.set(json.loads(text))
+    token = _bound.set(_unpacked(text))
     try:
         yield
     finally:
         _bound.reset(token)
+
+
+def _unpacked(text: str) -> Mapping[str, Plain]:
+    """What cannot be read is left out: a log line is not worth a run."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return cast(Mapping[str, Plain], found) if isinstance(found, dict) else {}
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def read_options(function: Callable[..., Any], given: TaskOptions) -> Options:
         )
     options = Options(
         name=checked_name(name, "name"),
-        queue_name=checked_name(given.get("queue_name", "default"), "queue_name"),
+        queue_name=checked_queue(given.get("queue_name", "default")),
         priority=checked_priority(given.get("priority", 0)),
         retry=_retry(given.get("retry")),
         delivery=_choice(Delivery, given.get("delivery", "at_least_once"), "delivery"),
@@ -166,6 +166,14 @@ def checked_name(name: object, what: str) -> str:
     if not isinstance(name, str) or not name or len(name) > 200 or not name.isprintable():
         raise DefinitionError(f"{what} is {name!r}; it takes 1 to 200 printable characters.")
     return name
+
+
+def checked_queue(name: object) -> str:
+    """A queue's name; those of the engine are not for tasks."""
+    queue = checked_name(name, "queue_name")
+    if queue.startswith("duly."):
+        raise DefinitionError(f"queue_name is {queue!r}; names that begin with 'duly.' belong to the engine.")
+    return queue
 
 
 def checked_priority(priority: object) -> int:

@@ -7,6 +7,8 @@ child process; only who carries the answer home differs.
 from __future__ import annotations
 
 import logging
+import math
+import os
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -20,11 +22,19 @@ from typing import Any, Literal, NamedTuple
 
 from duly import codec
 from duly.durations import Duration, duration, moment
-from duly.errors import ArgumentsTooLarge, ConditionFailed, DulyError, NotInRun, RetryAfter, SoftLimitExceeded
+from duly.errors import (
+    ArgumentsTooLarge,
+    BadRequest,
+    ConditionFailed,
+    DulyError,
+    NotInRun,
+    RetryAfter,
+    SoftLimitExceeded,
+)
 from duly.job import Claim, Delivery, Fence, Request
 from duly.kinds import oneshot, perpetual
 from duly.kinds.outcome import Effects, Ended, Ending, Raised, Returned
-from duly.lifecycle import Fail, Verdict
+from duly.lifecycle import Verdict
 from duly.options import Options
 from duly.retry import Retry, next_grant, next_try
 
@@ -75,6 +85,9 @@ class Run:
         self.effects = Effects()
         self._ending = Lock()
         self._has_ended = False
+        self._process = os.getpid()
+        self.is_lost = False
+        """The lease is gone: what the run asks of Duly is refused."""
         self.superseded = False
         """True once a newer request replaced this one or its lease was lost: nothing it says counts."""
         self.cancelled = False
@@ -167,11 +180,11 @@ class Run:
         self, wait: Duration, *, scope: Literal["cluster", "process"] = "cluster", reason: str = ""
     ) -> None:
         """Hold all further jobs of this task for a while; this run is not affected."""
-        self._tell(Throttle(self.task, duration(wait, what="throttle"), scope, reason))
+        self._tell(Throttle(self.task, duration(wait, what="throttle"), scope, clean(str(reason))))
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Tell how far the run is; readers see it within a second."""
-        self._tell(Progress(done, total, message))
+        self._tell(Progress(_number(done), None if total is None else _number(total), clean(str(message))))
 
     def take(self, request: Request) -> bool:
         """A request for the run's own key becomes part of its settle. The last one counts.
@@ -189,8 +202,22 @@ class Run:
             self._has_ended = True
 
     def owns(self, request: Request) -> bool:
-        """Whether a request is for this run's own key."""
-        return self.key is not None and (request.task, request.key) == (self._claim.task, self.key)
+        """Whether a request is for this run's own key. A process the body forked has no say in its settle."""
+        is_here = os.getpid() == self._process
+        return (
+            is_here and self.key is not None and (request.task, request.key) == (self._claim.task, self.key)
+        )
+
+
+def _number(value: float) -> float:
+    if isinstance(value, int | float) and math.isfinite(value):
+        return value
+    raise BadRequest(f"run.progress({value!r}) is not a number of steps: pass an int or a finite float.")
+
+
+def clean(text: str) -> str:
+    """Text every store takes: lone surrogates and NUL are written out."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
 
 
 def log_context(claim: Claim) -> dict[str, object]:
@@ -246,7 +273,7 @@ def returned(options: Options, value: Any) -> Ending:
 def raised(options: Options, claim: Claim, error: BaseException, *, now: datetime, spread: float) -> Ending:
     """What an exception means: skip, another try, or failure."""
     if isinstance(error, ConditionFailed):
-        return Raised(str(error) or "its condition no longer holds", skips=True)
+        return Raised(clean(str(error)) or "its condition no longer holds", skips=True)
     return Raised(
         describe(error),
         retry_after=_wait(options, claim, error, now=now, spread=spread),
@@ -306,7 +333,7 @@ def describe(error: BaseException) -> str:
         ).rstrip()
     except Exception:
         text = f"{type(error).__module__}.{type(error).__qualname__} (its text cannot be shown)"
-    text = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+    text = clean(text)
     return text if len(text) <= TRACEBACK_LIMIT else "… " + text[-TRACEBACK_LIMIT:]
 
 
@@ -318,6 +345,10 @@ def _from_body(trace: TracebackType | None) -> TracebackType | None:
     return part or trace
 
 
-def undecodable(error: DulyError) -> Fail:
-    """Arguments nobody can rebuild: not a crash loop, one failure that names the reason."""
-    return Fail(str(error), "arguments cannot be decoded")
+def failed(options: Options, cycle: perpetual.Cycle | None, claim: Claim, error: str, reason: str) -> Verdict:
+    """A failure the body had no part in: it ends a job, and of a perpetual only the cycle."""
+    return decide(options, cycle, claim, Raised(error, reason=reason), Effects())
+
+
+UNDECODABLE = "arguments cannot be decoded"
+"""Not a crash loop: one failure that names the reason."""

@@ -77,12 +77,22 @@ class Task(Generic[P, R, T]):
     """
 
     def __init__(
-        self, function: Callable[..., R], options: Options, desk: Desk, *, cycle: Cycle | None = None
+        self,
+        function: Callable[..., R],
+        options: Options,
+        desk: Desk,
+        *,
+        cycle: Cycle | None = None,
+        origin: str | None = None,
     ) -> None:
         self.function = function
         self.options = options
         self.cycle = cycle
         self.desk = desk
+        self.origin = origin or function.__module__
+        """The module that made a task of the function: a child process looks there too."""
+        self.is_homebound = False
+        """No child process can find it, as was found out by trying."""
         self.is_async = inspect.iscoroutinefunction(function)
         self.inlet = find_inlet(function)
         self._signature = _asked_for(function, self.inlet)

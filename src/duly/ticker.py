@@ -22,6 +22,8 @@ RECHECK = timedelta(seconds=1)
 """How often a fixed-delay schedule looks whether its run has ended."""
 
 
+WRONG_CLOCK = timedelta(days=1)
+
 UNREADABLE = timedelta(seconds=10)
 """When a schedule is offered again that this worker's code cannot serve: another's may."""
 
@@ -54,6 +56,11 @@ def _as_tick(request: Request, schedule: Schedule, tick: datetime, overlap: Over
     )
 
 
+def believable(last_tick: datetime, now: datetime) -> datetime:
+    """A tick long after now was put under a clock that was wrong and has been set right since."""
+    return now if last_tick > now + WRONG_CLOCK else last_tick
+
+
 def take_turn(
     claim: Claim,
     schedule: Schedule | None,
@@ -65,7 +72,7 @@ def take_turn(
     task = tasks.get(schedule.task) if schedule else None
     if schedule is None or task is None:
         return Settlement(claim.fence, Release(UNREADABLE, "its terms or its task are not known here"))
-    last_tick = periodic.unpack_last_tick(claim.arguments)
+    last_tick = believable(periodic.unpack_last_tick(claim.arguments), now)
     if schedule.counts_from_end:
         if last.is_live:
             return Settlement(claim.fence, Again(after=RECHECK))

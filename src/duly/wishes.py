@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypedDict
 from duly.durations import Duration, duration
 from duly.errors import BadRequest
 from duly.job import Overlap
-from duly.options import checked_name, checked_overlap, checked_priority
+from duly.options import checked_overlap, checked_priority, checked_queue
 
 
 class UsingOptions(TypedDict, total=False):
@@ -94,7 +94,7 @@ READERS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
     "unique_for": _span("unique_for"),
     "trailing": lambda value: {"trailing": bool(value)},
     "run_after": _when,
-    "queue_name": lambda value: {"queue_name": checked_name(value, "queue_name")},
+    "queue_name": lambda value: {"queue_name": checked_queue(value)},
     "priority": lambda value: {"priority": checked_priority(value)},
     "overlap": lambda value: {"overlap": checked_overlap(value)},
     "expires": _span("expires"),

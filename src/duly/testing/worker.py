@@ -20,12 +20,12 @@ from duly.errors import DulyError, LeaseLost, SoftLimitExceeded
 from duly.job import Claim, Delivery, Request, State
 from duly.kinds.outcome import Ending
 from duly.lifecycle import Release, Settled, Verdict, error_of
-from duly.run import Run, Signal, Throttle, as_current, raised, returned, undecodable
+from duly.run import Run, Signal, Throttle, as_current, raised, returned
 from duly.stores.contract import Ask, Claimed, Scope, Settlement, Switch, WorkerCard
 from duly.testing.drive import Body
 from duly.testing.ran import Ran, record
 from duly.worker.beat import Heartbeat
-from duly.worker.endings import Concluded, judge, outcome_of, settlement_of, tell_end
+from duly.worker.endings import Concluded, judge, outcome_of, settlement_of, tell_end, undecodable
 from duly.worker.failures import hook_call
 from duly.worker.hand import Hand, Holding
 from duly.worker.lanes import Lanes
@@ -153,7 +153,7 @@ class VirtualWorker:
         try:
             args, kwargs = codec.unpack(claim.arguments)
         except DulyError as error:
-            return Tried(undecodable(error), error)
+            return Tried(undecodable(holding, error), error)
         try:
             with as_current(run), context.restored(claim.context):
                 value: Any = task.invoke(run, args, kwargs)

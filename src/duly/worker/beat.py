@@ -21,8 +21,17 @@ from duly.worker.hand import Halt, Hand
 log = logging.getLogger("duly.worker")
 
 BEATS_PER_LEASE = 4
-MARGIN = 0.9
-"""The part of a lease after which an unrenewed worker no longer trusts it."""
+
+
+def trusted(lease: timedelta) -> float:
+    """Seconds a renewed lease is trusted for: bodies must be stopped and children dead before its end."""
+    seconds = lease.total_seconds()
+    return seconds - min(1.0 + seconds / 10, seconds * 0.3)
+
+
+def stop_grace(lease: timedelta) -> timedelta:
+    """What a child process gets to end its body; within what `trusted` leaves of the lease."""
+    return min(timedelta(seconds=1), lease / 10)
 
 
 class Heartbeat:
@@ -56,9 +65,18 @@ class Heartbeat:
         """False once nobody could say that the lease has not run out, as after a freeze."""
         return self._clock() <= self._trusted_until
 
-    def start(self) -> None:
+    def start(self, is_stopping: threading.Event) -> None:
         """The first beat is done here, so that a worker never claims without a lease."""
-        self.beat()
+        wait = 0.05
+        while not is_stopping.is_set():
+            try:
+                self.beat()
+                break
+            except SchemaMismatch:
+                raise
+            except StoreError as error:
+                log.warning("the store is away, waiting for it: %s", error)
+                is_stopping.wait(wait := min(2.0, wait * 2))
         self._thread.start()
         self._watch.start()
 
@@ -79,9 +97,10 @@ class Heartbeat:
 
     def _run_watch(self) -> None:
         """A renewal that hangs must not keep us from noticing that the lease is over."""
-        while not self._is_over.wait(self._lease.total_seconds() / BEATS_PER_LEASE):
+        while not self._is_over.wait(max(0.01, self._trusted_until - self._clock())):
             if not self.trusts_lease():
                 self._fence()
+                self._is_over.wait(self._lease.total_seconds() / BEATS_PER_LEASE)
 
     def _try(self) -> None:
         try:
@@ -90,8 +109,10 @@ class Heartbeat:
         except SchemaMismatch as error:
             self.on_overtaken(error)
         except StoreBusy:
-            # On SQLite somebody holds the one write lock: nobody else can take our jobs meanwhile.
-            self._trusted_until = self._clock() + self._lease.total_seconds() * MARGIN
+            # On SQLite somebody holds the one write lock: nobody else can take our jobs meanwhile, and
+            # once it is free, those who are alive renew before anybody takes over.
+            self.outage_ended = float("inf")
+            self._trusted_until = self._clock() + trusted(self._lease)
         except StoreError as error:
             log.warning("lease could not be renewed: %s", error)
             self.outage_ended = float("inf")
@@ -103,7 +124,7 @@ class Heartbeat:
         asked = self._clock()
         fences = self._hand.fences()
         renewal = self._store.run(self._store.renew(self._card, fences, self._lease))
-        self._trusted_until = asked + self._lease.total_seconds() * MARGIN
+        self._trusted_until = asked + trusted(self._lease)
         if self.outage_ended == float("inf"):
             self.outage_ended = time.monotonic()
         for fence in renewal.lost:

@@ -37,16 +37,16 @@ from duly.executors.threads import Threads
 from duly.ids import spread
 from duly.job import Delivery, Request
 from duly.kinds.outcome import Effects, Ending, Raised
-from duly.lifecycle import CRASH_CAP, Crash, Fail, Release, Verdict
-from duly.run import Run, Signal, as_current, decide, limit_exceeded, raised, returned, undecodable
-from duly.worker.endings import Concluded, judge
-from duly.worker.errand import ENTRY, can_travel, order_for, unpack_report, unpack_signal
-from duly.worker.hand import Holding, handed_back
+from duly.lifecycle import CRASH_CAP, Crash, Release, Verdict
+from duly.run import Run, Signal, as_current, decide, limit_exceeded, raised, returned
+from duly.worker.endings import Concluded, failed, handed_back, judge, undecodable
+from duly.worker.errand import ENTRY, can_travel, modules_of, order_for, unpack_report, unpack_signal
+from duly.worker.hand import Holding
 
 log = logging.getLogger("duly.worker")
 
-STOP_GRACE = timedelta(seconds=1)
-"""What a child process gets to end its body before it is killed."""
+HOOKS = 4
+"""Threads for on_failure functions: a slow one must not take a slot from the work."""
 
 
 class Bench:
@@ -62,7 +62,9 @@ class Bench:
         wake: Callable[[], None],
         tell: Callable[[Holding, Signal], None],
         fail: Callable[[BaseException], None],
+        stop_grace: timedelta = timedelta(seconds=1),
     ) -> None:
+        self._stop_grace = stop_grace  # what a child process gets to end its body before it is killed
         self.slots = slots
         self._loop = loop
         self._clock = clock
@@ -79,6 +81,7 @@ class Bench:
         self._is_loop_called = False
         self._concluded: deque[Concluded] = deque()
         self._threads = Threads(slots)
+        self._hooks = Threads(HOOKS)
         self._children: Children | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
@@ -124,6 +127,11 @@ class Bench:
             waiting, self._to_begin = self._to_begin, []
         return waiting
 
+    def begin_later(self, holdings: list[Holding]) -> None:
+        """The store did not answer: their starts are recorded when it does."""
+        with self._lock:
+            self._to_begin.extend(holdings)
+
     def begin(self, holding: Holding, *, is_recorded: bool) -> None:
         """Start a run whose start is on record; one that could not be recorded is handed back."""
         holding.has_begun = is_recorded
@@ -154,7 +162,7 @@ class Bench:
         """Run something of the user's that is no body, where it can block nobody."""
         with self._lock:
             self._aside += 1
-        self._threads.submit(act, lambda _value, _failure: self._back_from_aside())
+        self._hooks.submit(act, lambda _value, _failure: self._back_from_aside())
 
     def _back_from_aside(self) -> None:
         with self._lock:
@@ -166,7 +174,7 @@ class Bench:
         self._is_closing = True
         if self._children is not None:
             self._children.close(grace=grace)
-        stuck = self._threads.close(grace=grace)
+        stuck = [*self._threads.close(grace=grace), *self._hooks.close(grace=grace)]
         for token in stuck:
             log.warning("a body is stuck in a thread and was left behind: %s", token.body)
 
@@ -224,19 +232,26 @@ class Bench:
         try:
             args, kwargs = codec.unpack(holding.claim.arguments)
         except DulyError as error:
-            self._conclude(holding, undecodable(error))
+            self._conclude(holding, undecodable(holding, error))
             return
         try:
             with as_current(run), context.restored(holding.claim.context):
                 failpoints.reached("before_body", holding.claim.task)
                 value = await self._await_body(holding, holding.task.invoke(run, args, kwargs))
                 failpoints.reached("after_body", holding.claim.task)
-        except GeneratorExit:
-            raise
         except BaseException as error:
-            self._conclude_raised(holding, run, error)
+            self._conclude_raised(holding, run, error, is_taken_down=self._is_taken_down(error))
+            if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                raise  # the loop is being closed, and so are we
         else:
             self._conclude_returned(holding, run, value)
+
+    def _is_taken_down(self, error: BaseException) -> bool:
+        """Ended from outside: the loop goes down, or somebody cancelled everything on it."""
+        if not self._loop.is_running():
+            return True
+        task = asyncio.current_task()
+        return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
     async def _await_body(self, holding: Holding, coroutine: Any) -> Any:
         """A plain await where nothing can interrupt but a cancel; the careful one where a limit may."""
@@ -280,7 +295,7 @@ class Bench:
         if isinstance(failure, Stopped):
             self._conclude(holding, handed_back(holding, "the worker stopped before it started"))
         elif isinstance(failure, BadArguments):
-            self._conclude(holding, undecodable(cast(DulyError, failure.__cause__)))
+            self._conclude(holding, undecodable(holding, cast(DulyError, failure.__cause__)))
         elif failure is not None:
             self._conclude_raised(holding, run, failure)
         else:
@@ -296,11 +311,11 @@ class Bench:
             order_for(holding.task, holding.claim),
             soft_limit=options.soft_limit,
             hard_limit=options.hard_limit,
-            imports=("duly.worker.errand", holding.task.function.__module__),
+            imports=("duly.worker.errand", *modules_of(holding.task)),
         )
         children = self._open_children()
         future = children.submit(errand, lambda message: self._tell(holding, unpack_signal(message)))
-        holding.stop_by(lambda: children.stop(future, str(holding.halt), grace=STOP_GRACE))
+        holding.stop_by(lambda: children.stop(future, str(holding.halt), grace=self._stop_grace))
         future.add_done_callback(lambda future: self._child_ended(holding, run, future))
 
     def _open_children(self) -> Children:
@@ -322,23 +337,32 @@ class Bench:
             self._fail(error)
 
     def _child_verdict(self, holding: Holding, run: Run, failure: BaseException) -> Verdict:
-        options, claim, now = holding.task.options, holding.claim, self._clock.now()
         match failure:
             case Stopped(reason=reason):
                 return handed_back(holding, reason)
             case ChildNotStarted():
                 return Release(timedelta(seconds=1), str(failure))
-            case _ if options.delivery is Delivery.AT_MOST_ONCE:
-                return Fail(str(failure), "interrupted, outcome unknown")
-            case HardLimitExceeded(limit=limit):
-                ending = limit_exceeded(options, claim, limit, now=now, spread=spread())
-                return decide(options, holding.task.cycle, claim, ending, run.effects)
-            case ChildDied():
-                return crashed(holding, failure.evidence())
-            case ChildFailed(text=text):
-                return decide(options, holding.task.cycle, claim, Raised(text), Effects())
+            case ChildFailed(name="duly.errors.UnknownTask") if not holding.task.options.needs_process:
+                holding.task.is_homebound = True  # a suspect whom no child can find runs here after all
+                return Release(note="no child process can find its task")
+            case HardLimitExceeded() | ChildDied() | ChildFailed():
+                return self._child_ending(holding, run, failure)
             case _:
                 raise failure
+
+    def _child_ending(
+        self, holding: Holding, run: Run, failure: HardLimitExceeded | ChildDied | ChildFailed
+    ) -> Verdict:
+        """The body had started in there, and its process or its time is over."""
+        options, claim, now = holding.task.options, holding.claim, self._clock.now()
+        if isinstance(failure, ChildFailed):
+            return failed(holding, failure.text, "failed")
+        if options.delivery is Delivery.AT_MOST_ONCE:
+            return failed(holding, str(failure), "interrupted, outcome unknown")
+        if isinstance(failure, ChildDied):
+            return crashed(holding, failure.evidence())
+        ending = limit_exceeded(options, claim, failure.limit, now=now, spread=spread())
+        return decide(options, holding.task.cycle, claim, ending, run.effects)
 
     # ending
 
@@ -352,9 +376,13 @@ class Bench:
     def _conclude_returned(self, holding: Holding, run: Run, value: Any) -> None:
         self._judge(holding, run, lambda: returned(holding.task.options, value))
 
-    def _conclude_raised(self, holding: Holding, run: Run, error: BaseException) -> None:
-        if holding.halt is not None and isinstance(error, asyncio.CancelledError | LeaseLost):
-            self._conclude(holding, handed_back(holding, str(holding.halt)), tuple(run.effects.requests))
+    def _conclude_raised(
+        self, holding: Holding, run: Run, error: BaseException, *, is_taken_down: bool = False
+    ) -> None:
+        is_halted = holding.halt is not None and isinstance(error, asyncio.CancelledError | LeaseLost)
+        if is_halted or is_taken_down:
+            note = str(holding.halt or "its event loop went down")
+            self._conclude(holding, handed_back(holding, note), tuple(run.effects.requests))
             return
         options, now = holding.task.options, self._clock.now()
         self._judge(holding, run, lambda: raised(options, holding.claim, error, now=now, spread=spread()))

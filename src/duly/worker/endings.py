@@ -6,15 +6,16 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from duly import context
+from duly import context, run
+from duly.errors import DulyError
 from duly.events import Event, Events
-from duly.job import Request
+from duly.job import Delivery, Request
 from duly.kinds.outcome import Effects, Ending
-from duly.lifecycle import EVENTS, Fail, Settled, Verdict, error_of
+from duly.lifecycle import EVENTS, Release, Settled, Verdict, error_of
 from duly.run import decide, describe, log_context
 from duly.stores.contract import Settlement
 from duly.worker.failures import failure_of, hooks_for
-from duly.worker.hand import Holding
+from duly.worker.hand import Halt, Holding
 
 log = logging.getLogger("duly.worker")
 
@@ -34,7 +35,24 @@ def judge(holding: Holding, effects: Effects, ending: Callable[[], Ending]) -> V
     try:
         return decide(task.options, task.cycle, holding.claim, ending(), effects)
     except Exception as error:
-        return Fail(describe(error), "its end could not be judged")
+        return failed(holding, describe(error), "its end could not be judged")
+
+
+def failed(holding: Holding, error: str, reason: str) -> Verdict:
+    """A failure the body had no part in."""
+    return run.failed(holding.task.options, holding.task.cycle, holding.claim, error, reason)
+
+
+def undecodable(holding: Holding, error: DulyError) -> Verdict:
+    """Arguments nobody can rebuild."""
+    return failed(holding, str(error), run.UNDECODABLE)
+
+
+def handed_back(holding: Holding, note: str) -> Verdict:
+    """What an unfinished run settles with: nothing is counted, unless nobody may run it a second time."""
+    if holding.task.options.delivery is Delivery.AT_MOST_ONCE and holding.has_begun:
+        return failed(holding, f"the run was ended by its worker ({note})", "interrupted, outcome unknown")
+    return Release(note=note)
 
 
 def settlement_of(ended: Concluded) -> Settlement:
@@ -44,9 +62,11 @@ def settlement_of(ended: Concluded) -> Settlement:
     return Settlement(holding.claim.fence, verdict, holding.started_at, then)
 
 
-def outcome_of(verdict: Verdict, answer: Settled) -> str:
+def outcome_of(verdict: Verdict, answer: Settled, halt: Halt | None = None) -> str:
     """One word for what became of a run; `events.Event` lists them."""
-    return EVENTS[type(verdict)] if answer is Settled.SETTLED else str(answer)
+    if answer is not Settled.SETTLED:
+        return str(answer)
+    return str(halt) if halt is Halt.CANCELLED else EVENTS[type(verdict)]
 
 
 def tell_end(events: Events, ended: Concluded, answer: Settled, seconds: float) -> None:
@@ -64,12 +84,13 @@ def _log_end(ended: Concluded, answer: Settled) -> None:
         log.warning(
             "job %s (%s): its late %s was refused", claim.id, claim.task, late, extra=log_context(claim)
         )
-    elif (failure := failure_of(ended.holding, verdict)) is not None:
+    elif ended.holding.halt is not Halt.CANCELLED and (failure := failure_of(ended.holding, verdict)):
         log.error("job %s (%s) failed: %s", claim.id, claim.task, failure.error, extra=log_context(claim))
 
 
 def _event(ended: Concluded, answer: Settled, seconds: float) -> Event:
-    claim, kind, detail = ended.holding.claim, outcome_of(ended.verdict, answer), detail_of(ended.verdict)
+    claim, detail = ended.holding.claim, detail_of(ended.verdict)
+    kind = outcome_of(ended.verdict, answer, ended.holding.halt)
     return Event(kind, claim.task, claim.id, claim.key, claim.attempt + 1, claim.epoch, seconds, detail)
 
 

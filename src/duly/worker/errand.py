@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from types import ModuleType
 from typing import Any, cast
 
 from duly import codec, context, failpoints
@@ -20,7 +21,7 @@ from duly.executors.limits import run_async
 from duly.ids import spread
 from duly.job import Claim, Request
 from duly.lifecycle import Verdict
-from duly.run import Run, Signal, as_current, decide, raised, returned, undecodable
+from duly.run import UNDECODABLE, Run, Signal, as_current, decide, failed, raised, returned
 from duly.task import Task
 
 ENTRY = "duly.worker.errand:perform"
@@ -30,7 +31,8 @@ ENTRY = "duly.worker.errand:perform"
 class Order:
     """What a child is told."""
 
-    module: str
+    modules: tuple[str, ...]
+    """Where to look: the function's own module, and the one that made a task of it."""
     qualname: str
     task: str
     claim: tuple[Any, ...]
@@ -47,15 +49,18 @@ class Report:
 
 def order_for(task: AnyTask, claim: Claim) -> bytes:
     """Only names and values: the child has its own copy of the code."""
-    function = task.function
-    return codec.pack_value(
-        Order(function.__module__, function.__qualname__, task.name, tuple(claim)), cap=sys.maxsize
-    ).encode()
+    order = Order(modules_of(task), task.function.__qualname__, task.name, tuple(claim))
+    return codec.pack_value(order, cap=sys.maxsize).encode()
+
+
+def modules_of(task: AnyTask) -> tuple[str, ...]:
+    """What a child must import to find this task."""
+    return tuple(dict.fromkeys((task.function.__module__, task.origin)))
 
 
 def can_travel(task: AnyTask) -> bool:
     """Whether a child could find this task by importing its module."""
-    return "<locals>" not in task.function.__qualname__
+    return "<locals>" not in task.function.__qualname__ and not task.is_homebound
 
 
 def perform(message: bytes, emit: Callable[[bytes], None]) -> bytes:
@@ -81,7 +86,7 @@ def _conduct(task: AnyTask, claim: Claim, run: Run) -> Verdict:
     try:
         args, kwargs = codec.unpack(claim.arguments)
     except DulyError as error:
-        return undecodable(error)
+        return failed(task.options, task.cycle, claim, str(error), UNDECODABLE)
     try:
         with as_current(run), context.restored(claim.context):
             failpoints.reached("before_body", claim.task)
@@ -99,16 +104,21 @@ def _conduct(task: AnyTask, claim: Claim, run: Run) -> Verdict:
 
 def find_task(order: Order) -> AnyTask:
     """By the name it has in its module, else in any application defined there."""
-    module = importlib.import_module(order.module)
+    for name in order.modules:
+        found = _find_in(importlib.import_module(name), order)
+        if found is not None:
+            return found
+    raise UnknownTask(order.task, ())
+
+
+def _find_in(module: ModuleType, order: Order) -> AnyTask | None:
     found: Any = module
     for part in order.qualname.split("."):
         found = getattr(found, part, None)
     if isinstance(found, Task) and found.name == order.task:
         return cast(AnyTask, found)
-    for value in vars(module).values():
-        if isinstance(value, App) and order.task in value.tasks:
-            return value.tasks[order.task]
-    raise UnknownTask(order.task, ())
+    apps = [value for value in vars(module).values() if isinstance(value, App)]
+    return next((app.tasks[order.task] for app in apps if order.task in app.tasks), None)
 
 
 def _keep_memory_apart(task: AnyTask) -> None:

@@ -9,8 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from duly.app import AnyTask
-from duly.job import Claim, Delivery, Fence
-from duly.lifecycle import Fail, Release, Verdict
+from duly.job import Claim, Fence
 from duly.run import Run
 
 
@@ -46,6 +45,7 @@ class Holding:
         if self.halt is None or halt is Halt.LOST:
             self.halt = halt
         if self.run is not None:
+            self.run.is_lost = self.run.is_lost or halt is Halt.LOST
             self.run.superseded = self.run.superseded or halt is Halt.LOST
             self.run.cancelled = True
         if self.stop_body is not None:
@@ -56,13 +56,6 @@ class Holding:
         self.stop_body = act
         if self.halt is not None:
             act()
-
-
-def handed_back(holding: Holding, note: str) -> Verdict:
-    """What an unfinished run settles with: nothing is counted, unless nobody may run it a second time."""
-    if holding.task.options.delivery is Delivery.AT_MOST_ONCE and holding.has_begun:
-        return Fail(f"the run was ended by its worker ({note})", "interrupted, outcome unknown")
-    return Release(note=note)
 
 
 class Hand:

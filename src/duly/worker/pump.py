@@ -20,15 +20,15 @@ from duly.errors import StoreError, StoreUnavailable
 from duly.ids import spread
 from duly.job import Fence
 from duly.kinds import periodic
-from duly.lifecycle import Settled
-from duly.run import Progress, Signal, Throttle
+from duly.lifecycle import Fail, Settled
+from duly.run import Progress, Signal, Throttle, describe
 from duly.schedules import register
 from duly.stores.contract import Ask, Claimed, Scope, Settlement, Switch
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import Bench, runs_in_child
 from duly.worker.endings import Concluded, settlement_of, tell_end
 from duly.worker.failures import hook_call
-from duly.worker.hand import Hand, Holding
+from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.lanes import Lanes
 from duly.worker.seeds import seeds
 from duly.worker.turns import take_turns
@@ -140,7 +140,6 @@ class Pump:
             held = [*self._hand.fences(), *map(_fence, self._unsettled)]
             self._store.run(self._store.disown(self._worker, held))
             self._is_unsure = False
-        self._keep_house()
         self._begin()
         self._send_signals()
         concluded = self._bench.collect()
@@ -151,6 +150,7 @@ class Pump:
             self._exchange()
         else:
             self._rest()
+        self._keep_house()  # after the settle: what cannot be swept must not hold up what has ended
 
     def _rest(self) -> None:
         """Wait for the bell or the next moment of our own. The flag goes up before the last look around."""
@@ -183,20 +183,38 @@ class Pump:
     # settle and claim
 
     def _exchange(self) -> None:
-        asks = self._can_take
         settlements = [
             item if isinstance(item, Settlement) else settlement_of(item) for item in self._unsettled
         ]
-        claimed = Claimed([], None)
+        claimed: Claimed | None = None
         self._reach("before_settle")
-        if asks:
-            answers, claimed = self._store.run(self._store.turn(settlements, self._ask()))
-        else:
-            answers = self._store.run(self._store.settle(self._worker, settlements)) if settlements else []
+        try:
+            answers, claimed = self._talk(settlements)
+        except Exception as error:
+            if isinstance(error, StoreError) or not settlements:
+                raise
+            log.exception("a batch of ends could not be stored; each is tried alone")
+            answers = [self._settle_alone(settlement) for settlement in settlements]
         self._reach("after_settle")
         self._after_settle(settlements, answers)
-        if asks:
+        if claimed is not None:
             self._after_claim(claimed, had_settled=bool(settlements))
+
+    def _talk(self, settlements: list[Settlement]) -> tuple[list[Settled], Claimed | None]:
+        if self._can_take:
+            return self._store.run(self._store.turn(settlements, self._ask()))
+        return self._store.run(self._store.settle(self._worker, settlements)) if settlements else [], None
+
+    def _settle_alone(self, settlement: Settlement) -> Settled:
+        """One end that no store takes must not cost the others theirs: it is recorded as a failure."""
+        try:
+            return self._store.run(self._store.settle(self._worker, [settlement]))[0]
+        except StoreError:
+            raise
+        except Exception as error:
+            verdict = Fail(describe(error), "its end could not be stored")
+            plain = Settlement(settlement.fence, verdict, settlement.started_at)
+            return self._store.run(self._store.settle(self._worker, [plain]))[0]
 
     def _reach(self, point: str) -> None:
         """The ends in hand pass a named point together: they are one batch."""
@@ -258,27 +276,29 @@ class Pump:
         return min(poll, max(0.0, (claimed.next_at - now).total_seconds()))
 
     def _tell_end(self, item: Concluded, answer: Settled) -> None:
-        self.finished += 1
-        tell_end(self._app.events, item, answer, time.monotonic() - item.holding.started)
-        hook = hook_call(item.holding, item.verdict) if answer is Settled.SETTLED else None
+        holding = item.holding
+        has_started = holding.started_at is not None
+        self.finished += 1 if has_started else 0
+        tell_end(self._app.events, item, answer, time.monotonic() - holding.started if has_started else 0.0)
+        counts = answer is Settled.SETTLED and holding.halt is not Halt.CANCELLED
+        hook = hook_call(holding, item.verdict) if counts else None
         if hook is not None:
             self._bench.call_aside(hook)
 
     # beginning and signals
 
     def _begin(self) -> None:
+        """Record starts, then start. Recording is idempotent, so a lost answer is simply asked for again."""
         waiting = self._bench.take_to_begin()
-        for isolated in (False, True):
+        while waiting:
+            isolated = runs_in_child(waiting[0])
             part = [holding for holding in waiting if runs_in_child(holding) is isolated]
-            if not part:
-                continue
-            fences = [holding.claim.fence for holding in part]
             try:
-                begun = self._store.run(self._store.begin(fences, isolated=isolated))
+                begun = self._store.run(self._store.begin([_claim(each) for each in part], isolated=isolated))
             except StoreError:
-                for holding in part:  # not started, so nothing is lost by handing it back
-                    self._bench.begin(holding, is_recorded=False)
+                self._bench.begin_later(waiting)
                 raise
+            waiting = [holding for holding in waiting if holding not in part]
             for holding in part:
                 self._bench.begin(holding, is_recorded=holding.claim.fence in begun)
 
@@ -334,7 +354,7 @@ class Pump:
         requests = seeds(self._app)
         if requests:
             self._store.run(self._store.put(requests))
-            self._look_at = 0.0
+            self._look_at, self.is_idle = 0.0, False
 
     def release_unstarted(self, fence: Fence) -> None:
         """Superseded or cancelled before it started: hand it back, so that the newer one may start."""
@@ -355,6 +375,10 @@ def _outlasts(held: Switch, wanted: Switch) -> bool:
     if (held.scope, held.name) != (wanted.scope, wanted.name):
         return False
     return held.until is None or (wanted.until is not None and held.until >= wanted.until)
+
+
+def _claim(holding: Holding) -> Fence:
+    return holding.claim.fence
 
 
 def _fence(item: Concluded | Settlement) -> Fence:

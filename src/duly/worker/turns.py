@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from datetime import datetime
 
 from duly.app import App
-from duly.errors import DefinitionError
+from duly.errors import DefinitionError, StoreError
 from duly.job import Claim
 from duly.kinds import periodic
+from duly.lifecycle import Release
 from duly.schedules import OVERLAY, TERMS, merge
 from duly.stores.contract import Claimed, Page, Selection, Settlement
-from duly.ticker import LastRun, take_turn
+from duly.ticker import UNREADABLE, LastRun, take_turn
 
 log = logging.getLogger("duly.worker")
 
@@ -23,11 +25,21 @@ def take_turns(app: App, claimed: Claimed) -> list[Settlement]:
     terms = app.store.run(app.store.records(TERMS))
     overlays = app.store.run(app.store.records(OVERLAY))
     schedules = [claim for claim in claimed.claims if claim.queue == periodic.QUEUE]
-    known = {claim: _schedule(claim.key or "", terms, overlays) for claim in schedules}
-    return [
-        take_turn(claim, schedule, app.tasks, now, _last_run(app, schedule, claim))
-        for claim, schedule in known.items()
-    ]
+    return [_take_turn(app, claim, terms, overlays, now) for claim in schedules]
+
+
+def _take_turn(
+    app: App, claim: Claim, terms: Mapping[str, str], overlays: Mapping[str, str], now: datetime
+) -> Settlement:
+    """A schedule that cannot be read costs nobody but itself, and comes back for a worker that can."""
+    try:
+        schedule = _schedule(claim.key or "", terms, overlays)
+        return take_turn(claim, schedule, app.tasks, now, _last_run(app, schedule, claim))
+    except StoreError:
+        raise
+    except Exception as error:
+        log.exception("schedule %r cannot take its turn", claim.key)
+        return Settlement(claim.fence, Release(UNREADABLE, f"it cannot be read here: {error!r}"))
 
 
 def _schedule(name: str, terms: Mapping[str, str], overlays: Mapping[str, str]) -> periodic.Schedule | None:

@@ -20,7 +20,7 @@ from duly.job import Fence
 from duly.run import Signal
 from duly.stores.contract import Order, WorkerCard
 from duly.version import __version__
-from duly.worker.beat import Heartbeat
+from duly.worker.beat import Heartbeat, stop_grace
 from duly.worker.bench import Bench
 from duly.worker.errand import can_travel
 from duly.worker.hand import Halt, Hand, Holding
@@ -70,6 +70,8 @@ class Worker:
         self._failure: BaseException | None = None
         self._stopping = threading.Event()
         self._hard_stop = threading.Event()
+        self._was_asked = False
+        self._has_served = False
         self._pump: Pump | None = None
         self._serving: asyncio.Task[None] | None = None
         self._ready: asyncio.Event | None = None
@@ -78,14 +80,21 @@ class Worker:
 
     def stop(self, *, now: bool = False) -> None:
         """Take no more work and finish what runs; with `now`, hand it back at once. Safe from any thread."""
-        if now or self._stopping.is_set():
+        if now or self._was_asked:
             self._hard_stop.set()
+        self._was_asked = True
+        self._begin_to_stop()
+
+    def _begin_to_stop(self) -> None:
         self._stopping.set()
         if self._pump is not None:
             self._pump.bell.wake()
 
     async def serve(self) -> None:
         """Work until stopped, or until idle with burst=True. Raises if an internal loop dies."""
+        if self._has_served:
+            raise DefinitionError("This worker has served already. Every start needs a worker of its own.")
+        self._has_served = True
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         thread = threading.Thread(target=self._run, args=(loop, ended), name="duly-pump", daemon=True)
@@ -162,14 +171,15 @@ class Worker:
             wake=self._wake,
             tell=self._tell,
             fail=self._fail,
+            stop_grace=stop_grace(self.app.settings.lease),
         )
         self._pump = pump = Pump(app=self.app, worker=self.id, lanes=lanes, hand=hand, bench=bench, beat=beat)
         beat.on_order = self._on_order
         beat.on_overtaken = self._overtaken
-        beat.start()
-        if self._ready is not None:
-            loop.call_soon_threadsafe(self._ready.set)
         try:
+            beat.start(self._stopping)
+            if self._ready is not None:
+                loop.call_soon_threadsafe(self._ready.set)
             pump.run(self._is_over)
             self._drain(pump, bench, hand)
         finally:
@@ -254,7 +264,7 @@ class Worker:
         """Newer code has migrated the store: a deploy is under way, and this process is its past."""
         if not self.is_stopping:
             log.warning("this worker drains and ends, newer code has taken over: %s", error)
-            self.stop()
+            self._begin_to_stop()
 
     def _fail(self, error: BaseException) -> None:
         """Any dead internal loop ends the worker, loudly."""
