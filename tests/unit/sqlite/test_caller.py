@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.unit.sqlite.notes import MIGRATIONS, add, add_then_raise, ask, ruin, seen_from_outside, texts
 
-from duly.errors import StoreUnavailable, WrongConnection
+from duly.errors import StoreBusy, StoreUnavailable, WrongConnection
 from duly.stores.sqlite.driver import Driver
 
 
@@ -184,6 +184,7 @@ def test_a_transaction_that_began_by_reading_is_told_to_begin_otherwise(
         driver.run_on(explicit, add("one"))
 
     assert "begun by reading" in str(caught.value)
+    assert not isinstance(caught.value, StoreBusy)
     explicit.execute("rollback")
 
 
@@ -191,7 +192,7 @@ def test_a_caller_behind_another_writer_is_told_to_wait_for_its_turn(driver: Dri
     with closing(sqlite3.connect(path, timeout=0)) as blocked, closing(sqlite3.connect(path)) as writer:
         writer.execute("begin immediate")
 
-        with pytest.raises(StoreUnavailable, match="another connection is writing"):
+        with pytest.raises(StoreBusy, match="another connection is writing"):
             driver.run_on(blocked, add("one"))
 
         writer.rollback()
@@ -334,5 +335,5 @@ def test_a_first_use_inside_a_transaction_says_to_open_the_store_before(path: st
         application.execute("insert into orders values (1)")
         late = Driver(f"sqlite:///{path}", migrations=MIGRATIONS, patience=timedelta(milliseconds=50))
 
-        with pytest.raises(StoreUnavailable, match=r"call open\(\) before it begins"):
+        with pytest.raises(StoreBusy, match=r"call open\(\) before it begins"):
             late.run_on(application, add("one"))

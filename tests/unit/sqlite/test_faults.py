@@ -13,7 +13,7 @@ import pytest
 from tests.unit.sqlite.conftest import OpenDriver
 from tests.unit.sqlite.notes import MIGRATIONS, add, ask, texts
 
-from duly.errors import StoreError, StoreUnavailable
+from duly.errors import StoreBusy, StoreError, StoreUnavailable
 from duly.stores.sqlite import opening
 from duly.stores.sqlite.driver import Driver
 from duly.stores.sqlite.faults import check_build, file_system, network_warning
@@ -111,8 +111,9 @@ def test_a_full_disk_fails_the_write_and_spares_the_file(driver: Driver) -> None
     (page_count,) = driver.run(ask("pragma page_count"))[0]
     driver.run(ask(f"pragma max_page_count={page_count}"))  # as good as a full disk
 
-    with pytest.raises(StoreUnavailable, match="the disk is full"):
+    with pytest.raises(StoreUnavailable, match="the disk is full") as caught:
         driver.run(add("x" * 100_000))
+    assert not isinstance(caught.value, StoreBusy)
 
     driver.run(ask("pragma max_page_count=1000000"))
     assert driver.run(add("two")) == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.unit.sqlite.conftest import until
 
-from duly.errors import StoreUnavailable
+from duly.errors import StoreBusy, StoreUnavailable
 from duly.stores.sqlite.filelock import FileLock
 
 LONG = timedelta(seconds=20)
@@ -71,7 +71,7 @@ def test_a_vain_wait_names_the_lock_and_how_to_find_its_holder(place: str, other
 
     with (
         closing(FileLock(place)) as lock,
-        pytest.raises(StoreUnavailable, match=r"fuser .*duly\.lock"),
+        pytest.raises(StoreBusy, match=r"fuser .*duly\.lock"),
         lock.held(SHORT),
     ):
         pytest.fail("it was not ours to hold")

@@ -15,7 +15,7 @@ import pytest
 from tests.unit.sqlite.conftest import OpenDriver, until
 from tests.unit.sqlite.notes import add, add_then_raise, ask, ruin, seen_from_outside, texts
 
-from duly.errors import SchemaMismatch, StoreError, StoreUnavailable
+from duly.errors import SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
 from duly.stores.drive import Operation
 from duly.stores.sqlite import batch
 from duly.stores.sqlite.driver import Driver
@@ -186,8 +186,10 @@ def test_readers_see_the_last_commit_while_somebody_writes(crowd: Crowd, driver:
 
 
 def test_a_read_cannot_write(driver: Driver) -> None:
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailable) as caught:
         driver.run(ask("insert into duly_note values (1, 'one')", writes=False))
+
+    assert not isinstance(caught.value, StoreBusy)
 
 
 def test_a_writer_gives_up_when_another_process_does_not(
@@ -196,7 +198,7 @@ def test_a_writer_gives_up_when_another_process_does_not(
     driver = open_driver(patience=SHORT)
     file_lock.try_acquire()
 
-    with pytest.raises(StoreUnavailable, match="fuser"):
+    with pytest.raises(StoreBusy, match="fuser"):
         driver.run(add("late"))
 
     file_lock.release()
@@ -223,7 +225,7 @@ def test_a_writer_gives_up_when_an_application_holds_the_write_lock(
     with closing(sqlite3.connect(path, isolation_level=None)) as application:
         application.execute("begin immediate")
 
-        with pytest.raises(StoreUnavailable, match="using\\(connection="):
+        with pytest.raises(StoreBusy, match="using\\(connection="):
             driver.run(add("late"))
 
         application.execute("rollback")
@@ -268,7 +270,7 @@ def test_with_a_rollback_journal_a_reader_that_never_ends_fails_the_commit(
         reader.execute("begin")
         reader.execute("select * from duly_note").fetchall()
 
-        with pytest.raises(StoreUnavailable, match="locked"):
+        with pytest.raises(StoreBusy, match="locked"):
             driver.run(add("late"))
 
     assert driver.run(add("one")) == 1
@@ -330,7 +332,7 @@ async def test_a_task_gives_up_when_another_process_does_not(
     driver = open_driver(patience=SHORT)
     file_lock.try_acquire()
 
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreBusy):
         await driver.arun(add("late"))
 
     file_lock.release()
@@ -379,7 +381,7 @@ def test_a_store_may_be_closed_while_another_process_blocks_it(
 ) -> None:
     driver = open_driver(patience=SHORT)
     file_lock.try_acquire()
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreBusy):
         driver.run(add("late"))
 
     driver.close()

@@ -12,10 +12,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from duly.errors import StoreUnavailable, WrongConnection
+from duly.errors import WrongConnection
 from duly.stores.drive import Operation
 from duly.stores.sqlite.connection import Spell, perform
-from duly.stores.sqlite.faults import explained, is_busy
+from duly.stores.sqlite.faults import explained, is_busy, unavailable
 
 T = TypeVar("T")
 
@@ -142,7 +142,7 @@ class CallersConnection:
             raise WrongConnection(f"This connection cannot be used here: {error}") from error
         except sqlite3.Error as error:
             if is_busy(error):
-                raise StoreUnavailable(self._busy_sentence(error)) from error
+                raise unavailable(error, self._busy_sentence(error)) from error
             raise explained(error, self._path, doing) from error
 
     def _busy_sentence(self, error: sqlite3.Error) -> str:

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from duly.clock import Clock, SystemClock
-from duly.errors import StoreUnavailable
+from duly.errors import StoreBusy, StoreUnavailable
 from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation
 from duly.stores.sqlite.address import Mode, check_namespace, parse
@@ -120,7 +120,7 @@ class Driver:
 
     def _why_closed(self, error: sqlite3.Error) -> Exception:
         if is_busy(error):
-            return StoreUnavailable(
+            return StoreBusy(
                 f"{self.path} must be prepared before its first use, and another connection is writing. "
                 "If that is a transaction of your own, call open() before it begins."
             )

@@ -12,7 +12,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from duly.errors import DulyError, SchemaMismatch, StoreError, StoreUnavailable
+from duly.errors import DulyError, SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
 
 OLDEST_BUILD: Final = (3, 37, 0)
 MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -50,13 +50,22 @@ def is_busy(error: BaseException) -> bool:
     return isinstance(error, sqlite3.OperationalError) and code_of(error) == sqlite3.SQLITE_BUSY
 
 
+def unavailable(error: sqlite3.Error, sentence: str) -> StoreUnavailable:
+    """With the difference that matters to a lease: who is kept out by a lock knows that nobody else writes.
+
+    A transaction that began by reading and came too late is not kept out: others have written since.
+    """
+    is_kept_out = is_busy(error) and error.sqlite_errorcode != sqlite3.SQLITE_BUSY_SNAPSHOT
+    return StoreBusy(sentence) if is_kept_out else StoreUnavailable(sentence)
+
+
 def explained(error: Exception, path: str, doing: str) -> Exception:
     """The error a caller should see. What Duly raised on purpose passes through."""
     if isinstance(error, DulyError) or not isinstance(error, sqlite3.Error):
         return error
     remedy = _REMEDIES.get(code_of(error))
     if remedy is not None:
-        return StoreUnavailable(f"{path} {remedy} (while: {doing}; SQLite: {error}).")
+        return unavailable(error, f"{path} {remedy} (while: {doing}; SQLite: {error}).")
     if missing := _MISSING.search(str(error)):
         return SchemaMismatch(
             f"{path} has no {missing[1]} {missing[2]} (while: {doing}). "

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final
 
-from duly.errors import StoreUnavailable
+from duly.errors import StoreBusy, StoreUnavailable
 
 if sys.platform == "win32":
     import msvcrt
@@ -76,7 +76,7 @@ class FileLock:
     def held(self, patience: timedelta) -> Generator[None, None, None]:
         """Hold the lock for a rare piece of work. After a vain wait this object is of no more use."""
         if not self.try_acquire() and not self._acquire_within(patience):
-            raise StoreUnavailable(busy_sentence(self.path, patience))
+            raise StoreBusy(busy_sentence(self.path, patience))
         try:
             yield
         finally:

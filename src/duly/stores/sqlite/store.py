@@ -21,7 +21,7 @@ class SqliteStore(Driver, Operations):
         namespace: str = "duly",
         patience: timedelta = PATIENCE,
     ) -> None:
-        """`patience` is how long a write waits for others before it raises `StoreUnavailable`."""
+        """`patience` is how long a write waits for others before it raises `StoreBusy`."""
         clock = clock or SystemClock()
         Driver.__init__(self, url, migrations=shipped(), clock=clock, namespace=namespace, patience=patience)
         Operations.__init__(self, clock, boot_id())

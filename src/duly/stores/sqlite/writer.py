@@ -19,7 +19,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from duly.errors import StoreUnavailable
+from duly.errors import StoreBusy, StoreUnavailable
 from duly.stores.drive import Operation
 from duly.stores.sqlite.batch import Batch, Ticket
 from duly.stores.sqlite.connection import Spell, deadline
@@ -245,7 +245,7 @@ class Writer:
             if ticket not in self._queue or (isinstance(ticket, ThreadTicket) and ticket.leads):
                 return
             self._queue.remove(ticket)
-        raise StoreUnavailable(busy_sentence(self._lock.path, self._patience))
+        raise StoreBusy(busy_sentence(self._lock.path, self._patience))
 
     def _withdraw(self, ticket: Ticket) -> bool:
         with self._mutex:
