@@ -236,6 +236,18 @@ def test_an_operators_retry_runs_with_a_new_idempotency_key_and_a_higher_epoch(s
     assert again.epoch > lent.epoch
 
 
+def test_an_operators_retry_expires_counted_from_the_order(store: Store, clock: VirtualClock) -> None:
+    late = put_one(store, request(expires_after=MINUTE))
+    clock.advance(HOUR)
+    assert claim_all(store) == []
+
+    assert revive(store, late.id).took_effect
+    assert look(store, late.id).expires_at == clock.now() + MINUTE
+    clock.advance(MINUTE)
+    assert claim_all(store) == []
+    assert look(store, late.id).reason == "expired"
+
+
 @pytest.mark.parametrize("newer_state", ["waiting", "running", "done", "cancelled"])
 def test_an_operators_retry_is_refused_when_a_newer_request_exists(store: Store, newer_state: str) -> None:
     old = failed(store)

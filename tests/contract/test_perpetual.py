@@ -27,7 +27,7 @@ from tests.contract.arrange import (
 )
 
 from duly.job import Clash, Decision, Keep, Request, State
-from duly.lifecycle import Again, Crash, Defer, Fail, Stop, TryAgain
+from duly.lifecycle import Again, Crash, Defer, Fail, Stop, TryAgain, Verdict
 from duly.stores.contract import Store
 from duly.testing import VirtualClock
 
@@ -229,6 +229,53 @@ def test_a_failed_cycle_that_yields_ends_as_failed(store: Store) -> None:
 
     job = look(store, lent.id)
     assert (job.state, job.error) == (State.FAILED, "boom")
+
+
+def test_every_cycle_has_its_own_time_to_expire_counted_from_its_due_time(
+    store: Store, clock: VirtualClock
+) -> None:
+    lent = start(store, request(KEY, perpetual=True, expires_after=MINUTE))
+    settle(store, lent, Again(after=HOUR))
+    due = clock.now() + HOUR
+    clock.advance(HOUR + MINUTE / 2)
+
+    second = claim_one(store)
+
+    assert (second.id, second.due) == (lent.id, due)
+    assert look(store, lent.id).expires_at == due + MINUTE
+
+
+def test_a_cycle_that_nobody_took_in_time_expires(store: Store, clock: VirtualClock) -> None:
+    lent = start(store, request(KEY, perpetual=True, expires_after=MINUTE))
+    settle(store, lent, Again(at=clock.now() + HOUR))
+    clock.advance(HOUR + MINUTE)
+
+    assert claim_all(store) == []
+    job = look(store, lent.id)
+    assert (job.state, job.reason) == (State.SKIPPED, "expired")
+
+
+def test_a_cycle_after_a_merged_request_expires_as_that_request_asked(
+    store: Store, clock: VirtualClock
+) -> None:
+    put_one(store, request(KEY, perpetual=True, expires_after=MINUTE))
+    put_one(store, request(KEY, perpetual=True, expires_after=HOUR))
+    lent = claim_one(store)
+
+    settle(store, lent, Again(after=MINUTE))
+
+    assert look(store, lent.id).expires_at == clock.now() + MINUTE + HOUR
+
+
+@pytest.mark.parametrize("verdict", [TryAgain(HOUR, "boom"), Defer(HOUR)], ids=["retry", "defer"])
+def test_a_wait_within_a_cycle_does_not_move_the_time_it_expires(
+    store: Store, clock: VirtualClock, verdict: Verdict
+) -> None:
+    lent = start(store, request(KEY, perpetual=True, expires_after=MINUTE))
+
+    settle(store, lent, verdict)
+
+    assert look(store, lent.id).expires_at == clock.now() + MINUTE
 
 
 def test_a_live_perpetual_is_never_pruned(store: Store, clock: VirtualClock) -> None:

@@ -9,7 +9,7 @@ from duly.job import FINISHED, LIVE, State, Wish
 from duly.lifecycle import move
 from duly.stores.contract import Amended, Amendment, Cancel, Delete, Postpone, Revive, Selection
 from duly.stores.memory.find import matching
-from duly.stores.memory.world import Row, World
+from duly.stores.memory.world import Row, World, expiry
 
 
 def amend(world: World, selection: Selection, amendment: Amendment, *, by: str, limit: int) -> list[Amended]:
@@ -70,7 +70,7 @@ def _revive(world: World, row: Row, by: str) -> Amended:
     row.result = row.result_until = None
     row.is_suspect = False
     row.ready_at = row.due = world.now()
-    row.expires_at = None
+    row.expires_at = expiry(row.due, row.expires_after)
     row.reason, row.worker = "", ""
     if row.serial is not None:
         world.markers.pop(row.serial, None)

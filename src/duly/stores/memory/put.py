@@ -8,7 +8,7 @@ from datetime import datetime
 from duly import clash
 from duly.job import Decision, Request, State, Wish
 from duly.stores.contract import Placed
-from duly.stores.memory.world import Row, Window, World
+from duly.stores.memory.world import Row, Window, World, expiry
 
 
 def put(world: World, requests: Sequence[Request]) -> list[Placed]:
@@ -94,7 +94,7 @@ def _merge(row: Row, request: Request, due: datetime, now: datetime) -> None:
     row.queue, row.priority = request.queue, request.priority
     row.ready_at = min(row.ready_at, due)
     row.due = min(row.due, due)
-    row.expires_at = None if request.expires_after is None else now + request.expires_after
+    row.expires_at, row.expires_after = expiry(now, request.expires_after), request.expires_after
     row.attempt = row.crashes = row.deferrals = 0
     row.first_failure = None
     row.cycle += 1  # other arguments are another effect: the idempotency key must not repeat

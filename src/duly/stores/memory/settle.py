@@ -24,7 +24,7 @@ from duly.lifecycle import (
 from duly.stores.contract import Settlement
 from duly.stores.memory.claim import fence_holds
 from duly.stores.memory.put import put, scene_of
-from duly.stores.memory.world import Row, World
+from duly.stores.memory.world import Row, World, expiry
 
 
 def settle(world: World, worker: str, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -122,6 +122,7 @@ def _count(world: World, row: Row, settlement: Settlement, conclusion: Conclusio
             row.is_suspect = False
             row.cycle += 1
             row.due = wait_of(settlement.verdict, world.now())
+            row.expires_at = expiry(row.due, row.expires_after)
             row.arguments = settlement.arguments or row.arguments
             del row.history[:-HISTORY_LINES]
         case TryAgain():

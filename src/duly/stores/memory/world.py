@@ -34,6 +34,7 @@ class Row:
     due: datetime
     created_at: datetime
     expires_at: datetime | None
+    expires_after: timedelta | None
     overlap: Overlap
     per_key: int
     delivery: Delivery
@@ -92,6 +93,11 @@ class Window:
     id: str
 
 
+def expiry(asked_at: datetime, after: timedelta | None) -> datetime | None:
+    """When nobody wants a job any more; each cycle of a perpetual has a time of its own."""
+    return None if after is None else asked_at + after
+
+
 class World:
     """Everything one memory store knows."""
 
@@ -147,7 +153,8 @@ class World:
             ready_at=due,
             due=due,
             created_at=now,
-            expires_at=None if request.expires_after is None else now + request.expires_after,
+            expires_at=expiry(now, request.expires_after),
+            expires_after=request.expires_after,
             overlap=request.overlap,
             per_key=request.per_key,
             delivery=request.delivery,

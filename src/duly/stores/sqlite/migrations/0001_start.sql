@@ -56,6 +56,7 @@ create table duly_job (
     keep_done integer not null,
     keep_failed integer not null,
     expires_at integer,
+    expires_after integer,
     tick integer,
     first_failure integer,
     superseded_by text,

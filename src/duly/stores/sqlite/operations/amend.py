@@ -101,7 +101,7 @@ def _start_afresh(row: Row, now: int) -> None:
     row.result = row.result_until = None
     row.is_suspect = False
     row.ready_at = row.due = now
-    row.expires_at = None
+    row.expire_after(row.due)
     row.reason, row.worker = "", ""
 
 

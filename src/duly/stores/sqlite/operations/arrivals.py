@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from duly.job import Request
-from duly.stores.sqlite.operations.moment import span, stamp, stamp_or_none
+from duly.stores.sqlite.operations.moment import span, span_or_none, stamp, stamp_or_none
 
 
 class Arrival(NamedTuple):
@@ -52,6 +52,7 @@ def columns(arrival: Arrival, *, due: int | None = None, is_parked: bool = False
         "keep_done": span(request.keep.done),
         "keep_failed": span(request.keep.failed),
         "expires_at": arrival.expires_at,
+        "expires_after": span_or_none(request.expires_after),
         "tick": stamp_or_none(request.tick),
         "context": request.context,
         "is_parked": int(is_parked),

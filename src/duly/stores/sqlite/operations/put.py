@@ -12,7 +12,7 @@ from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.arrivals import Arrival, are_alike, columns
 from duly.stores.sqlite.operations.batch import is_cut_short, pack
-from duly.stores.sqlite.operations.moment import instant, span, stamp
+from duly.stores.sqlite.operations.moment import instant, span, span_or_none, stamp
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
 
@@ -198,7 +198,8 @@ def _merge(world: World, arrival: Arrival, into: str, due: int) -> Steps[int]:
     row.queue, row.rank = request.queue, -request.priority
     row.ready_at = min(row.ready_at, due)
     row.due = min(row.due, due)
-    row.expires_at = arrival.expires_at
+    row.expires_after = span_or_none(request.expires_after)
+    row.expire_after(arrival.at)
     row.attempt = row.crashes = row.deferrals = 0
     row.first_failure = None
     row.cycle += 1  # other arguments are another effect: the idempotency key must not repeat

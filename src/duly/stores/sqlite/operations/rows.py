@@ -45,6 +45,7 @@ class Row:
     keep_done: int
     keep_failed: int
     expires_at: int | None
+    expires_after: int | None
     tick: int | None
     first_failure: int | None
     superseded_by: str | None
@@ -67,6 +68,10 @@ class Row:
         self.is_parked, self.is_suspect = bool(self.is_parked), bool(self.is_suspect)
         self.has_begun, self.began_isolated = bool(self.has_begun), bool(self.began_isolated)
         self.perpetual = bool(self.perpetual)
+
+    def expire_after(self, moment: int) -> None:
+        """Count the time in which somebody must take it from here: each cycle has one of its own."""
+        self.expires_at = None if self.expires_after is None else moment + self.expires_after
 
     def parameters(self) -> dict[str, Any]:
         """What `save` writes. The folded error lets `find` ignore case beyond ASCII, which SQLite cannot."""

@@ -4,10 +4,11 @@
 -- name: insert_alike
 -- Many requests that differ only in id and arguments: [[id, arguments], ...], numbered after :last.
 insert into duly_job (generation, entered, id, arguments, task, queue, rank, ready_at, due, created_at, key,
-    serial, per_key, overlap, delivery, perpetual, keep_done, keep_failed, expires_at, tick, context)
+    serial, per_key, overlap, delivery, perpetual, keep_done, keep_failed, expires_at, expires_after,
+    tick, context)
 select :last + batch.key + 1, :last + batch.key + 1, batch.value ->> 0, batch.value ->> 1, :task, :queue, :rank,
     :due, :due, :created_at, :key, :serial, :per_key, :overlap, :delivery, :perpetual, :keep_done,
-    :keep_failed, :expires_at, :tick, :context
+    :keep_failed, :expires_at, :expires_after, :tick, :context
 from json_each(:batch) as batch
 where true
 on conflict (id) do nothing
@@ -15,12 +16,13 @@ on conflict (id) do nothing
 -- name: insert_each
 -- Requests of any shape: every column comes from the batch.
 insert into duly_job (generation, entered, id, arguments, task, queue, rank, ready_at, due, created_at, key,
-    serial, per_key, overlap, delivery, perpetual, keep_done, keep_failed, expires_at, tick, context, is_parked)
+    serial, per_key, overlap, delivery, perpetual, keep_done, keep_failed, expires_at, expires_after,
+    tick, context, is_parked)
 select :last + batch.key + 1, :last + batch.key + 1, batch.value ->> 0, batch.value ->> 1, batch.value ->> 2,
     batch.value ->> 3, batch.value ->> 4, batch.value ->> 5, batch.value ->> 5, batch.value ->> 6,
     batch.value ->> 7, batch.value ->> 8, batch.value ->> 9, batch.value ->> 10, batch.value ->> 11,
     batch.value ->> 12, batch.value ->> 13, batch.value ->> 14, batch.value ->> 15, batch.value ->> 16,
-    batch.value ->> 17, batch.value ->> 18
+    batch.value ->> 17, batch.value ->> 18, batch.value ->> 19
 from json_each(:batch) as batch
 where true
 on conflict (id) do nothing
@@ -28,9 +30,11 @@ on conflict (id) do nothing
 -- name: insert_one
 -- Bound value by value, for texts that JSON inside SQLite would cut at a zero character.
 insert into duly_job (generation, entered, id, arguments, task, queue, rank, ready_at, due, created_at, key,
-    serial, per_key, overlap, delivery, perpetual, keep_done, keep_failed, expires_at, tick, context, is_parked)
+    serial, per_key, overlap, delivery, perpetual, keep_done, keep_failed, expires_at, expires_after,
+    tick, context, is_parked)
 values (:last + 1, :last + 1, :id, :arguments, :task, :queue, :rank, :due, :due, :created_at, :key, :serial,
-    :per_key, :overlap, :delivery, :perpetual, :keep_done, :keep_failed, :expires_at, :tick, :context, :is_parked)
+    :per_key, :overlap, :delivery, :perpetual, :keep_done, :keep_failed, :expires_at, :expires_after,
+    :tick, :context, :is_parked)
 
 -- name: created
 select changes()

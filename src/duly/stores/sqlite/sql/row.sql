@@ -4,16 +4,16 @@
 -- name: load
 select generation, id, entered, task, queue, rank, state, is_parked, ready_at, due, created_at, epoch, nonce,
     worker, attempt, crashes, deferrals, cycle, is_suspect, has_begun, began_isolated, key, serial, per_key,
-    overlap, delivery, perpetual, keep_done, keep_failed, expires_at, tick, first_failure, superseded_by, wish,
-    finished_at, forget_at, result_until, reason, context, arguments, progress, result, error
+    overlap, delivery, perpetual, keep_done, keep_failed, expires_at, expires_after, tick, first_failure,
+    superseded_by, wish, finished_at, forget_at, result_until, reason, context, arguments, progress, result, error
 from duly_job
 where id = :id
 
 -- name: load_many
 select generation, id, entered, task, queue, rank, state, is_parked, ready_at, due, created_at, epoch, nonce,
     worker, attempt, crashes, deferrals, cycle, is_suspect, has_begun, began_isolated, key, serial, per_key,
-    overlap, delivery, perpetual, keep_done, keep_failed, expires_at, tick, first_failure, superseded_by, wish,
-    finished_at, forget_at, result_until, reason, context, arguments, progress, result, error
+    overlap, delivery, perpetual, keep_done, keep_failed, expires_at, expires_after, tick, first_failure,
+    superseded_by, wish, finished_at, forget_at, result_until, reason, context, arguments, progress, result, error
 from duly_job
 where generation in (select value from json_each(:generations))
 
@@ -22,9 +22,9 @@ update duly_job
 set queue = :queue, rank = :rank, state = :state, is_parked = :is_parked, ready_at = :ready_at, due = :due,
     epoch = :epoch, nonce = :nonce, worker = :worker, attempt = :attempt, crashes = :crashes,
     deferrals = :deferrals, cycle = :cycle, is_suspect = :is_suspect, has_begun = :has_begun,
-    began_isolated = :began_isolated, expires_at = :expires_at, first_failure = :first_failure,
-    superseded_by = :superseded_by, wish = :wish, finished_at = :finished_at, forget_at = :forget_at,
-    result_until = :result_until, reason = :reason, context = :context, arguments = :arguments,
+    began_isolated = :began_isolated, expires_at = :expires_at, expires_after = :expires_after,
+    first_failure = :first_failure, superseded_by = :superseded_by, wish = :wish, finished_at = :finished_at,
+    forget_at = :forget_at, result_until = :result_until, reason = :reason, context = :context, arguments = :arguments,
     progress = :progress, result = :result, error = :error, error_folded = :error_folded
 where generation = :generation
 
