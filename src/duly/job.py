@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class State(StrEnum):
@@ -22,6 +22,9 @@ class State(StrEnum):
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
 
+
+ENGINE_QUEUES: Final = ("duly.schedules",)
+"""Where the engine keeps jobs of its own: an order must name them to reach them."""
 
 LIVE = frozenset({State.WAITING, State.RUNNING})
 FINISHED = frozenset(State) - LIVE

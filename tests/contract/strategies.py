@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from duly.job import Clash, Delivery, Guard, Keep, Overlap, Request, State
+from duly.job import ENGINE_QUEUES, Clash, Delivery, Guard, Keep, Overlap, Request, State
 from duly.lifecycle import Again, Crash, Defer, Done, Fail, Release, Skip, Stop, TryAgain, Verdict
 from duly.stores.contract import (
     Amendment,
@@ -33,7 +33,7 @@ LANES: Final = {
     "z": Lane("z", rate=Rate(2, timedelta(seconds=20)), held_by=("x",), on_any_queue=True),
 }
 TASKS: Final = tuple(LANES)
-QUEUES: Final = ("default", "io")
+QUEUES: Final = ("default", "io", *ENGINE_QUEUES)
 LEASE: Final = timedelta(seconds=10)
 WORKERS: Final = ("w1", "w2", "w3")
 PER_KEY: Final = {"a": 1, "b": 2, "c": 0}

@@ -17,10 +17,10 @@ from typing import Any, Final, Literal, TypedDict, cast
 
 from duly.durations import Duration, duration
 from duly.errors import DefinitionError
-from duly.job import Overlap
+from duly.job import ENGINE_QUEUES, Overlap
 from duly.ticks import Cron, Every, Missed, Plan, Timetable, plan_ticks
 
-QUEUE: Final = "duly.schedules"
+QUEUE: Final = ENGINE_QUEUES[0]
 PREFIX: Final = "duly.schedule:"
 
 Terms = dict[str, Any]

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from duly.job import Claim, Decision, Fence, Job, Request, State
+from duly.job import ENGINE_QUEUES, Claim, Decision, Fence, Job, Request, State
 from duly.lifecycle import Settled, Verdict
 from duly.stores.drive import Operation
 
@@ -159,6 +159,11 @@ class Selection:
     key: str | None = None
     error: str | None = None
     """A part of the error text, case-insensitive."""
+
+    @property
+    def spares(self) -> tuple[str, ...]:
+        """Queues an order with this selection leaves alone: the engine's, unless it names what it means."""
+        return () if self.ids or self.tasks or self.queues else ENGINE_QUEUES
 
 
 @dataclass(frozen=True, slots=True)

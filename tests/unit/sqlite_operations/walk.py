@@ -14,7 +14,19 @@ from typing import TypeVar, cast
 
 from tests.unit.sqlite_operations.driver import PlainStore
 
-from duly.job import Claim, Clash, Decision, Delivery, Fence, Guard, Keep, Overlap, Request, State
+from duly.job import (
+    ENGINE_QUEUES,
+    Claim,
+    Clash,
+    Decision,
+    Delivery,
+    Fence,
+    Guard,
+    Keep,
+    Overlap,
+    Request,
+    State,
+)
 from duly.lifecycle import Again, Crash, Defer, Done, Fail, Release, Skip, Stop, TryAgain, Verdict
 from duly.stores.contract import (
     Amendment,
@@ -44,7 +56,7 @@ T = TypeVar("T")
 Pair = tuple[Fence, Fence]
 
 TASKS = ("alpha", "beta", "gamma")
-QUEUES = ("default", "slow")
+QUEUES = ("default", "slow", *ENGINE_QUEUES)
 WORKERS = ("w1", "w2", "w3")
 SECOND = timedelta(seconds=1)
 

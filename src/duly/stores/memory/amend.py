@@ -13,8 +13,8 @@ from duly.stores.memory.world import Row, World, expiry
 
 
 def amend(world: World, selection: Selection, amendment: Amendment, *, by: str, limit: int) -> list[Amended]:
-    rows = matching(world, selection)[:limit]
-    return [_amend_one(world, row, amendment, by) for row in rows]
+    rows = [row for row in matching(world, selection) if row.queue not in selection.spares]
+    return [_amend_one(world, row, amendment, by) for row in rows[:limit]]
 
 
 def _amend_one(world: World, row: Row, amendment: Amendment, by: str) -> Amended:

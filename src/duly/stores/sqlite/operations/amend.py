@@ -21,7 +21,7 @@ def amend(
     world: World, selection: Selection, amendment: Amendment, *, by: str, limit: int
 ) -> Steps[list[Amended]]:
     yield from absorb(world)
-    generations = yield from matching(selection, limit=limit)
+    generations = yield from matching(selection, limit=limit, spared=selection.spares)
     amended: list[Amended] = []
     for row_id in [row.id for row in (yield from world.rows(generations))]:
         row = yield from world.row(row_id)  # read anew: an order to one job may promote the next

@@ -6,6 +6,7 @@ and found by leaping through an index; each is read from its newest end, and the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from duly.job import State
@@ -30,9 +31,15 @@ class Group(NamedTuple):
     state: str
 
 
-def matching(selection: Selection, *, before: int | None = None, limit: int = EVERYTHING) -> Steps[list[int]]:
-    """The generations of the jobs selected."""
-    page = {"before": NEVER if before is None else before, "limit": limit}
+def matching(
+    selection: Selection,
+    *,
+    before: int | None = None,
+    limit: int = EVERYTHING,
+    spared: Sequence[str] = (),
+) -> Steps[list[int]]:
+    """The generations of the jobs selected, but for those in spared queues."""
+    page = {"before": NEVER if before is None else before, "limit": limit, "spared": pack(spared)}
     named = _named(selection)
     if named is not None:
         found = yield Statement(SQL[named], _parameters(selection) | page)
@@ -40,7 +47,7 @@ def matching(selection: Selection, *, before: int | None = None, limit: int = EV
     if not (selection.tasks or selection.states or selection.queues):
         found = yield Statement(SQL["newest"], page)
         return [generation for (generation,) in found]
-    return (yield from _newest_of_groups(selection, page))
+    return (yield from _newest_of_groups(selection, page, spared))
 
 
 def counted(selection: Selection) -> Steps[int]:
@@ -76,30 +83,34 @@ def _parameters(selection: Selection) -> dict[str, Any]:
     }
 
 
-def _newest_of_groups(selection: Selection, page: dict[str, int]) -> Steps[list[int]]:
-    generations = yield from _running(selection, page)
-    for group in (yield from _groups(selection)):
+def _newest_of_groups(selection: Selection, page: dict[str, Any], spared: Sequence[str]) -> Steps[list[int]]:
+    generations = yield from _running(selection, page, spared)
+    for group in (yield from _groups(selection, spared)):
         text = SQL["waiting_in" if group.state == State.WAITING else "ended_in"]
         generations += [generation for (generation,) in (yield Statement(text, group._asdict() | page))]
     generations.sort(reverse=True)
     return generations if page["limit"] == EVERYTHING else generations[: page["limit"]]
 
 
-def _running(selection: Selection, page: dict[str, int]) -> Steps[list[int]]:
+def _running(selection: Selection, page: dict[str, Any], spared: Sequence[str] = ()) -> Steps[list[int]]:
     """Few enough at any time to be looked at one by one."""
     if not _has_state(selection, State.RUNNING):
         return []
     found = yield Statement(SQL["running"], page)
-    return [generation for generation, queue, task in found if _has_lane(selection, queue, task)]
+    return [
+        generation
+        for generation, queue, task in found
+        if queue not in spared and _has_lane(selection, queue, task)
+    ]
 
 
-def _groups(selection: Selection) -> Steps[list[Group]]:
+def _groups(selection: Selection, spared: Sequence[str] = ()) -> Steps[list[Group]]:
     """The groups of waiting and finished jobs that the selection takes in."""
     found: list[Any] = []
     if _has_state(selection, State.WAITING):
         found += yield Statement(SQL["waiting_groups"])
     found += yield Statement(SQL["ended_groups"])
-    groups = [Group(*values) for values in found]
+    groups = [group for values in found if (group := Group(*values)).queue not in spared]
     return [
         group for group in groups if _has_state(selection, group.state) and _has_lane(selection, *group[:2])
     ]

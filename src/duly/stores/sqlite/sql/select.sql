@@ -1,8 +1,10 @@
 -- select: which jobs an operator or a page means, newest request first, without walking over the rest.
--- Lists are JSON; one that is null selects everything.
+-- Lists are JSON; one that is null selects everything, and none of the spared queues.
 
 -- name: newest
-select generation from duly_job where generation < :before order by generation desc limit :limit
+select generation from duly_job
+where generation < :before and queue not in (select value from json_each(:spared))
+order by generation desc limit :limit
 
 -- name: by_id
 select generation from duly_job
@@ -21,6 +23,7 @@ where key = :key and generation < :before
     and (:tasks is null or task in (select value from json_each(:tasks)))
     and (:states is null or state in (select value from json_each(:states)))
     and (:queues is null or queue in (select value from json_each(:queues)))
+    and queue not in (select value from json_each(:spared))
 order by generation desc limit :limit
 
 -- name: by_error
@@ -30,6 +33,7 @@ where error is not null and generation < :before
     and (:tasks is null or task in (select value from json_each(:tasks)))
     and (:states is null or state in (select value from json_each(:states)))
     and (:queues is null or queue in (select value from json_each(:queues)))
+    and queue not in (select value from json_each(:spared))
 order by generation desc limit :limit
 
 -- name: waiting_groups
