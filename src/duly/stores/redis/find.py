@@ -5,6 +5,7 @@ Jobs that change while the walk goes on are seen as they are when it comes to th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from duly.job import Job
@@ -31,14 +32,17 @@ def find(selection: Selection, page: Page) -> Steps[list[Job]]:
     return jobs[: page.limit]
 
 
-def all_ids(selection: Selection, limit: int | None) -> Steps[list[str]]:
-    """The ids of a selection, newest request first."""
+def all_ids(selection: Selection, limit: int | None, *, spares: Sequence[str] = ()) -> Steps[list[str]]:
+    """The ids of a selection, newest request first, without the queues it spares."""
     if selection.ids and not selection.error and limit is not None and len(selection.ids) <= limit:
         return list(selection.ids)  # whoever acts on them checks the rest
     ids: list[str] = []
     before: int | None = None
     while limit is None or len(ids) < limit:
-        values = _walk(selection, before, None) | {"only_ids": True, "with_error": bool(selection.error)}
+        values = _walk(selection, before, None, spares) | {
+            "only_ids": True,
+            "with_error": bool(selection.error),
+        }
         found, [before] = yield Statement("find", values)
         ids += [job_id for job_id, error in found if _has_error(selection, error)]
         if before is None:
@@ -46,9 +50,11 @@ def all_ids(selection: Selection, limit: int | None) -> Steps[list[str]]:
     return ids[:limit]
 
 
-def _walk(selection: Selection, before: int | None, limit: int | None) -> dict[str, Any]:
+def _walk(
+    selection: Selection, before: int | None, limit: int | None, spares: Sequence[str] = ()
+) -> dict[str, Any]:
     return {
-        "selection": selection_values(selection),
+        "selection": selection_values(selection, spares=spares),
         "before": False if before is None else before,
         "limit": False if limit is None else limit,
     }

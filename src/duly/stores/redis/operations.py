@@ -120,9 +120,12 @@ class Operations:
 
         return Operation("turn", steps)
 
-    def begin(self, fences: Sequence[Fence], *, isolated: bool) -> Operation[frozenset[Fence]]:
+    def begin(
+        self, fences: Sequence[Fence], *, isolated: bool, once: bool = False
+    ) -> Operation[frozenset[Fence]]:
         def steps() -> Steps[frozenset[Fence]]:
-            [begun] = yield Statement("begin", {"fences": fence_values(fences), "isolated": isolated})
+            values = {"fences": fence_values(fences), "isolated": isolated, "once": once}
+            [begun] = yield Statement("begin", values)
             return frozenset([fences[int(place)] for place in begun])
 
         return Operation("begin", steps)
@@ -161,12 +164,12 @@ class Operations:
         self, selection: Selection, amendment: Amendment, *, by: str = "", limit: int = 1000
     ) -> Operation[list[Amended]]:
         def steps() -> Steps[list[Amended]]:
-            chosen = yield from all_ids(selection, limit)
+            chosen = yield from all_ids(selection, limit, spares=selection.spares)
             if not chosen:
                 return []
             values = {
                 "ids": chosen,
-                "selection": selection_values(selection),
+                "selection": selection_values(selection, spares=selection.spares),
                 "order": ORDERS[type(amendment)],
                 "at": stamp_or_false(amendment.at) if isinstance(amendment, Postpone) else False,
                 "by": by,

@@ -146,13 +146,14 @@ def fence_values(fences: Iterable[Fence]) -> list[list[Any]]:
     return [list(fence) for fence in fences]
 
 
-def selection_values(selection: Selection) -> dict[str, Any]:
+def selection_values(selection: Selection, *, spares: Sequence[str] = ()) -> dict[str, Any]:
     """A selection without its error text, which is compared here: Lua knows no case but that of ASCII."""
     return {
         "ids": selection.ids,
         "tasks": selection.tasks,
         "states": selection.states,
         "queues": selection.queues,
+        "spares": spares,
         "key": False if selection.key is None else selection.key,
     }
 

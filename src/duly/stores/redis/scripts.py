@@ -8,38 +8,61 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-_ROWS: Final = ("start", "pending", "rows", "serials", "workers", "plain", "index", "verdicts", "lifecycle")
-_SEEN: Final = (*_ROWS, "showing", "selecting")
+_GROUND: Final = ("start", "naming", "pending", "stored", "workers")
+_LENDING: Final = ("lanes", "openings", "lending")
+_ROWS: Final = ("rows", "serials", "index", "verdicts", "lifecycle")
 _PUTTING: Final = (*_ROWS, "clash", "requests")
-_CLAIMING: Final = ("recovery", "lanes", "lending")
 
-PARTS: Final[dict[str, tuple[str, ...]]] = {
-    "open": ("start",),
-    "put": _PUTTING,
-    "claim": (*_ROWS, *_CLAIMING),
-    "settle": (*_PUTTING, "settling"),
-    "turn": (*_PUTTING, "settling", *_CLAIMING),
-    "renew": _ROWS,
-    "begin": _ROWS,
-    "report": _ROWS,
-    "disown": (*_PUTTING, "settling", "recovery"),
-    "amend": (*_ROWS, "selecting"),
-    "prune": (*_ROWS, "recovery"),
-    "find": _SEEN,
-    "explain": _SEEN,
-    "census": ("start", "pending", "rows"),
-    "leave": _ROWS,
-    "workers": ("start", "pending", "workers"),
-    "hold": ("start",),
-    "free": ("start", "pending"),
-    "switches": ("start",),
-    "grip": ("start", "pending", "rows"),
-    "keep_grip": ("start",),
-    "let_go": ("start",),
-    "record": ("start",),
-    "records": ("start",),
+Parts = tuple[str, ...]
+
+PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
+    "open": (("start",), ()),
+    "put": ((*_GROUND, "plain"), _PUTTING),
+    "claim": ((*_GROUND, "plain", *_LENDING), (*_ROWS, "recovery", "expiry", "candidates")),
+    "settle": ((*_GROUND, "plain", "ending"), (*_PUTTING, "settling")),
+    "turn": (
+        (*_GROUND, "plain", "ending", *_LENDING),
+        (*_PUTTING, "settling", "recovery", "expiry", "candidates"),
+    ),
+    "renew": (_GROUND, _ROWS),
+    "begin": (_GROUND, _ROWS),
+    "report": (_GROUND, _ROWS),
+    "disown": ((*_GROUND, "plain", "ending"), (*_PUTTING, "settling", "recovery")),
+    "amend": (_GROUND, (*_ROWS, "selecting")),
+    "prune": (_GROUND, (*_ROWS, "recovery")),
+    "find": (_GROUND, (*_ROWS, "selecting", "showing")),
+    "explain": (_GROUND, (*_ROWS, "selecting", "showing")),
+    "census": (("start", "naming"), ()),
+    "leave": (_GROUND, ()),
+    "workers": (("start", "pending", "workers"), ()),
+    "hold": (("start",), ()),
+    "free": (("start", "pending"), ()),
+    "switches": (("start",), ()),
+    "grip": (("start", "pending"), ()),
+    "keep_grip": (("start",), ()),
+    "let_go": (("start",), ()),
+    "record": (("start",), ()),
+    "records": (("start",), ()),
 }
-"""Which parts an operation needs, in the order in which they build on each other."""
+"""Which parts an operation has at hand, and which `need` builds for it: each in an order to build on."""
+
+_NEED: Final = """
+do
+    local parts
+    local function build()
+{texts}
+        return {{ {names} }}
+    end
+
+    function need(name, ...)
+        parts = parts or build()
+        if ... then
+            return parts[name], need(...)
+        end
+        return parts[name]
+    end
+end
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +75,19 @@ class Script:
 
 @cache
 def script(name: str) -> Script:
-    """The script of an operation, parts first."""
-    return assembled(*(f"lib/{part}.lua" for part in PARTS[name]), f"{name}.lua")
+    """The script of an operation: what is at hand, what it may need, and the operation itself."""
+    at_hand, needed = PARTS[name]
+    return assembled(at_hand, needed, _read(f"{name}.lua"))
 
 
-def assembled(*paths: str, ending: str = "") -> Script:
-    """Files of the folder `lua` as one script."""
-    text = "\n".join([*(_read(path) for path in paths), ending]).encode()
+def assembled(at_hand: Parts, needed: Parts, program: str) -> Script:
+    """Parts of the library with a program at the end."""
+    texts = [_read(f"lib/{part}.lua") for part in at_hand]
+    if needed:
+        names = ", ".join(f"{part} = {part}" for part in needed)
+        inside = "\n".join(_read(f"lib/{part}.lua") for part in needed)
+        texts.append(_NEED.format(texts=inside, names=names))
+    text = "\n".join([*texts, program]).encode()
     return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest())
 
 

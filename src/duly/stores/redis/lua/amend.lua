@@ -1,6 +1,8 @@
 -- amend: an operator's order for jobs that still match the selection they were found by.
 -- [[id, took effect, reason, moment the reason speaks of], …] newest request first
 
+local rows, index, lifecycle, selecting, verdicts = need("rows", "index", "lifecycle", "selecting", "verdicts")
+
 write_though_memory_is_full()
 
 local function answer(row, took_effect, reason, moment)
@@ -8,42 +10,39 @@ local function answer(row, took_effect, reason, moment)
 end
 
 local function cancel(row)
-    if FINISHED[row.state] then
+    if rows.FINISHED[row.state] then
         return answer(row, false, "already " .. row.state)
     end
-    note(row, "cancel", given.by)
+    rows.note(row, "cancel", given.by)
     if row.state == "running" then
-        local rest = open(row)
-        rest.wish = rest.wish == "delete" and "delete" or "cancel"
-        row.has_orders = true
+        rows.set_order(row, "wish", rows.open(row).wish == "delete" and "delete" or "cancel")
         return answer(row, true, "asked to stop")
     end
-    finish(row, "cancel", "cancelled")
+    lifecycle.finish(row, "cancel", "cancelled")
     return answer(row, true, "cancelled")
 end
 
 local function delete(row)
     if row.state == "running" then
-        note(row, "delete", given.by)
-        open(row).wish = "delete"
-        row.has_orders = true
+        rows.note(row, "delete", given.by)
+        rows.set_order(row, "wish", "delete")
         return answer(row, true, "asked to stop, then deleted")
     end
-    local serial = serial_of(row)
-    remove(row)
-    promote(serial)
+    local serial = lifecycle.serial_of(row)
+    index.remove(row)
+    lifecycle.promote(serial)
     return answer(row, true, "deleted")
 end
 
 -- Other jobs of the same task and key, finished ones included.
 local function rivals_of(row)
     local rivals = {}
-    if not row.is_keyed or not open(row).key then
+    if not row.is_keyed or not rows.open(row).key then
         return rivals
     end
-    local task, key = lane_named(row.lane).task, row.rest.key
-    for _, other in ipairs(rows_of(call("ZRANGE", prefix .. "key:" .. key, 0, -1))) do
-        if other ~= row and lane_named(other.lane).task == task then
+    local task, key = naming.lane_named(row.lane).task, row.rest.key
+    for _, other in ipairs(rows.all_of(call("ZRANGE", prefix .. "key:" .. key, 0, -1))) do
+        if other ~= row and naming.lane_named(other.lane).task == task then
             rivals[#rivals + 1] = other
         end
     end
@@ -51,33 +50,34 @@ local function rivals_of(row)
 end
 
 local function start_afresh(row)
-    local rest = open(row)
-    row.state = move(row.state, "revive")
-    row.generation = count_up()
+    local rest = rows.open(row)
+    row.state = verdicts.move(row.state, "revive")
+    row.generation = pending.count_up()
     row.nonce = NOBODYS -- the claim that ended it did not end what comes now
     rest.cycle = rest.cycle + 1
     row.attempt, rest.crashes, rest.deferrals = 0, 0, 0
-    rest.first_failure, rest.superseded_by, rest.wish, rest.expires_at = nil, nil, nil, nil
+    rest.first_failure, rest.superseded_by, rest.wish = nil, nil, nil
     row.finished_at = nil
     row.is_suspect = false
     row.ready_at, rest.due = now, now
+    rest.expires_at = rest.expires_after and now + rest.expires_after
     row.reason, row.worker = "", ""
     if row.has_error then
-        set_error(row, nil)
+        rows.set_error(row, nil)
     end
     if row.has_result then
         row.has_result = false
-        write("result", row.id, false)
-        rank("results", row.id, false)
+        pending.write("result", row.id, false)
+        pending.rank("results", row.id, false)
     end
-    index(row)
+    index.update(row)
     if rest.serial then
-        write("markers", rest.serial, false)
+        pending.write("markers", rest.serial, false)
     end
 end
 
 local function revive(row)
-    if not FINISHED[row.state] then
+    if not rows.FINISHED[row.state] then
         return answer(row, false, "already " .. row.state)
     end
     local newest, first_waiting
@@ -95,31 +95,28 @@ local function revive(row)
         return answer(row, false, "already waiting for this key: " .. first_waiting.id)
     end
     start_afresh(row)
-    note(row, "revive", given.by)
+    rows.note(row, "revive", given.by)
     return answer(row, true, "waiting")
 end
 
 local function postpone(row)
-    if FINISHED[row.state] then
+    if rows.FINISHED[row.state] then
         return answer(row, false, "already " .. row.state)
     elseif row.state == "running" then
-        local rest = open(row)
-        rest.wish = rest.wish or "hurry"
-        row.has_orders = true
-        dirty[row.id] = row
+        rows.set_order(row, "wish", rows.open(row).wish or "hurry")
         return answer(row, true, "running: goes on at once")
     end
     row.ready_at = given.at or now
-    index(row)
-    note(row, "postpone", given.by)
+    index.update(row)
+    rows.note(row, "postpone", given.by)
     return answer(row, true, "ready at", row.ready_at)
 end
 
 local orders = { cancel = cancel, delete = delete, revive = revive, postpone = postpone }
 local amended = {}
-for place, row in ipairs(matching(given.ids, read_selection(given.selection))) do
+for place, row in ipairs(selecting.matching(given.ids, selecting.read(given.selection))) do
     amended[place] = orders[given.order](row)
 end
 flush()
-ring()
+pending.ring()
 return "[" .. concat(amended, ",") .. "]"

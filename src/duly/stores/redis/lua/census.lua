@@ -10,13 +10,13 @@ for place = 1, #found, 2 do
         counts[#counts + 1] = show_all({ field:sub(2), number }, 2)
     elseif lead ~= "@" then
         local _, last, state = field:find("^(%l+):")
-        local task, queue_name = parse_group(field:sub(last + 1))
+        local task, queue_name = naming.parse_group(field:sub(last + 1))
         counts[#counts + 1] = show_all({ state, task, queue_name, number }, 4)
     end
 end
 local ready = call("ZRANGEBYSCORE", prefix .. "lanes", "-inf", now, "WITHSCORES")
 for place = 1, #ready, 2 do -- in rising order, so the first of a queue is its oldest
-    local name = lane_named(ready[place]).queue
+    local name = naming.lane_named(ready[place]).queue
     if not oldest[name] then
         oldest[name] = true
         waiting[#waiting + 1] = show_all({ name, tonumber(ready[place + 1]) }, 2)

@@ -3,6 +3,4 @@
 -- [[claims, when asking again may find more, now]]
 
 write_though_memory_is_full()
-local claimed = claim(given)
-ring()
-return "[" .. claimed .. "]"
+return "[" .. lending.claim(given) .. "]"

@@ -2,9 +2,11 @@
 -- of jobs: the second answer says below which generation to go on, or null at the end.
 -- [[job, …], [where to go on]]
 
+local selecting, showing, index = need("selecting", "showing", "index")
+
 local AT_ONCE = 500
 
-local selection = read_selection(given.selection)
+local selection = selecting.read(given.selection)
 local below = given.before and "(" .. whole(given.before) or "+inf"
 
 local function newest_in(name)
@@ -31,7 +33,7 @@ local function lists()
     end
     local names, listed = {}, {}
     for state in pairs(selection.states) do
-        local name = SHELVES[state]
+        local name = index.SHELVES[state]
         if not listed[name] then
             listed[name] = true
             names[#names + 1] = name
@@ -74,7 +76,7 @@ else
     ids, last = next_ids()
 end
 local page = {}
-for _, row in ipairs(matching(ids, selection)) do
+for _, row in ipairs(selecting.matching(ids, selection)) do
     if given.limit and #page >= given.limit then
         last = page[#page].generation
         break
@@ -83,10 +85,10 @@ for _, row in ipairs(matching(ids, selection)) do
     end
 end
 if given.only_ids then
-    local errors, shown = given.with_error and texts_of("error", page) or {}, {}
+    local errors, shown = given.with_error and showing.texts_of("error", page) or {}, {}
     for place, row in ipairs(page) do
         shown[place] = show_all({ row.id, row.has_error and errors[place] or nil }, 2)
     end
     return "[[" .. concat(shown, ",") .. "],[" .. show(last) .. "]]"
 end
-return "[" .. show_rows(page, given.with_history) .. ",[" .. show(last) .. "]]"
+return "[" .. showing.rows(page, given.with_history) .. ",[" .. show(last) .. "]]"

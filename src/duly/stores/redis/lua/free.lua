@@ -1,6 +1,6 @@
 -- free: a lane moves again. [[whether it was held]]
 
 local freed = call("HDEL", prefix .. "switches", given.scope .. ":" .. given.name)
-is_ready = freed == 1
-ring()
+pending.is_ready = freed == 1
+pending.ring()
 return format("[[%d]]", freed)

@@ -4,8 +4,8 @@ local ends_at = call("ZSCORE", prefix .. "grips", given.name)
 if ends_at and tonumber(ends_at) > boot then
     return "[]"
 end
-local token = count_up()
-write("locks", given.name, cmsgpack.pack(token, given.owner))
-rank("grips", given.name, boot + given.ttl)
-flush_pending()
+local token = pending.count_up()
+pending.write("locks", given.name, cmsgpack.pack(token, given.owner))
+pending.rank("grips", given.name, boot + given.ttl)
+pending.flush()
 return "[[" .. whole(token) .. "]]"

@@ -1,6 +1,8 @@
 -- prune: deletes what finished long ago, oldest first, and whatever else has outlived its use.
 -- Markers stay. [[how many jobs]]
 
+local rows, index, recovery = need("rows", "index", "recovery")
+
 local DAY = 86400000000
 local MONTH = 30 * DAY
 local AT_ONCE = 1000
@@ -13,12 +15,12 @@ end
 
 local function drop_results()
     for _, id in ipairs(ended("results", now, AT_ONCE)) do
-        local row = row_of(id)
-        rank("results", id, false)
-        write("result", id, false)
+        local row = rows.of(id)
+        pending.rank("results", id, false)
+        pending.write("result", id, false)
         if row then
             row.has_result = false
-            dirty[id] = row
+            rows.touch(row)
         end
     end
 end
@@ -26,15 +28,15 @@ end
 local function drop_jobs(limit)
     local members, ids = ended("forget", now, limit), {}
     for place, member in ipairs(members) do
-        ids[place] = denumbered(member)
+        ids[place] = naming.denumbered(member)
     end
-    load(ids)
+    stored.load(ids)
     for place, member in ipairs(members) do
-        local row = row_of(ids[place])
+        local row = rows.of(ids[place])
         if row then
-            remove(row)
+            index.remove(row)
         else
-            rank("forget", member, false) -- its row was deleted by hand
+            pending.rank("forget", member, false) -- its row was deleted by hand
         end
     end
     return #members
@@ -42,28 +44,28 @@ end
 
 local function drop_windows()
     for _, serial in ipairs(ended("windows", now, AT_ONCE)) do
-        rank("windows", serial, false)
-        write("guards", serial, false)
+        pending.rank("windows", serial, false)
+        pending.write("guards", serial, false)
     end
 end
 
 -- A lock nobody kept for a day, a worker that died without a word, a throttle long over.
 local function drop_abandoned()
     for _, name in ipairs(ended("grips", boot - DAY, AT_ONCE)) do
-        rank("grips", name, false)
-        write("locks", name, false)
+        pending.rank("grips", name, false)
+        pending.write("locks", name, false)
     end
     for _, worker in ipairs(call("HKEYS", prefix .. "workers")) do
-        local is_gone = not has_lease(worker) and presence_of(worker).seen_at <= now - DAY
+        local is_gone = not workers.has_lease(worker) and workers.presence_of(worker).seen_at <= now - DAY
         if is_gone and call("EXISTS", prefix .. "held:" .. worker) == 0 then
-            write("workers", worker, false)
+            pending.write("workers", worker, false)
         end
     end
     local switches = call("HGETALL", prefix .. "switches")
     for place = 1, #switches, 2 do
         local _, closes_at = cmsgpack.unpack(switches[place + 1])
         if closes_at and closes_at < now - MONTH then
-            write("switches", switches[place], false)
+            pending.write("switches", switches[place], false)
         end
     end
 end
@@ -72,20 +74,20 @@ end
 local function recount_loans()
     local counts, written = {}, call("HGETALL", prefix .. "tally")
     for _, worker in ipairs(call("ZRANGE", prefix .. "holders", 0, -1)) do
-        for _, row in ipairs(loans_of(worker)) do
-            local field = "@" .. lane_named(row.lane).task
+        for _, row in ipairs(recovery.loans_of(worker)) do
+            local field = "@" .. naming.lane_named(row.lane).task
             counts[field] = (counts[field] or 0) + 1
         end
     end
     for place = 1, #written, 2 do
         local field = written[place]
         if field:sub(1, 1) == "@" then
-            tally(field, (counts[field] or 0) - tonumber(written[place + 1]))
+            pending.tally(field, (counts[field] or 0) - tonumber(written[place + 1]))
             counts[field] = nil
         end
     end
     for field, by in pairs(counts) do
-        tally(field, by)
+        pending.tally(field, by)
     end
 end
 

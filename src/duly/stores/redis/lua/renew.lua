@@ -1,19 +1,21 @@
 -- renew: extends a worker's lease; says which of its claims are lost, superseded or wished to stop.
 -- [[place, "lost" | "cancel" | "superseded"], …], only for claims with something to say
 
+local rows, lifecycle = need("rows", "lifecycle")
+
 write_though_memory_is_full()
 local presence = { lease_until = boot + given.lease, seen_at = now, host = given.host, card = given.card }
-be_present(given.worker, presence)
+workers.be_present(given.worker, presence)
 local ids, told = {}, {}
 for place, fence in ipairs(given.fences) do
     ids[place] = fence[1]
 end
-load(ids)
+stored.load(ids)
 for place, fence in ipairs(given.fences) do
-    local row = row_of(fence[1])
+    local row = rows.of(fence[1])
     local word = "lost"
-    if fence_holds(row, fence[2], fence[3]) then
-        word = order_for(row)
+    if lifecycle.fence_holds(row, fence[2], fence[3]) then
+        word = lifecycle.order_for(row)
     end
     if word then
         told[#told + 1] = format('[%d,"%s"]', place - 1, word)

@@ -1,13 +1,15 @@
 -- report: progress of running jobs; dropped in silence where the fence no longer holds.
 -- []
 
+local rows, lifecycle = need("rows", "lifecycle")
+
 write_though_memory_is_full()
 for _, values in ipairs(given) do
-    local row = row_of(values[1])
-    if fence_holds(row, values[2], values[3]) then
+    local row = rows.of(values[1])
+    if lifecycle.fence_holds(row, values[2], values[3]) then
         row.has_progress = true
-        dirty[row.id] = row
-        write("progress", row.id, values[4])
+        rows.touch(row)
+        pending.write("progress", row.id, values[4])
     end
 end
 flush()

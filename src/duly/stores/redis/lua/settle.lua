@@ -2,7 +2,7 @@
 -- [[answer, …]] in the order of the settlements
 
 write_though_memory_is_full()
-local answers = settle_all(given.worker, given.settlements)
+local answers = ending.settle_all(given.worker, given.settlements)
 flush()
-ring()
+pending.ring()
 return "[" .. answers .. "]"

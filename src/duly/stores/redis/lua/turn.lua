@@ -2,9 +2,8 @@
 -- [[answer, …], [claims, when asking again may find more, now]]
 
 write_though_memory_is_full()
-local answers = settle_all(given.ask.worker, given.settlements)
+local answers = ending.settle_all(given.ask.worker, given.settlements)
 flush()
-is_ready = #given.ask.lanes > 0 and is_ready
-local claimed = claim(given.ask)
-ring()
+local claimed = lending.claim(given.ask)
+pending.ring()
 return "[" .. answers .. "," .. claimed .. "]"

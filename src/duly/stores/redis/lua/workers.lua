@@ -4,7 +4,7 @@
 local shown = {}
 local found = call("HGETALL", prefix .. "workers")
 for place = 1, #found, 2 do
-    local presence = presence_of(found[place])
-    shown[#shown + 1] = show_all({ presence.card, presence.seen_at, has_lease(found[place]) }, 3)
+    local presence = workers.presence_of(found[place])
+    shown[#shown + 1] = show_all({ presence.card, presence.seen_at, workers.has_lease(found[place]) }, 3)
 end
 return "[" .. concat(shown, ",") .. "]"

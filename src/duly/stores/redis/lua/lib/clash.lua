@@ -4,7 +4,7 @@
 -- request: id, key, clash, overlap, per_key, window (of its guard), trailing.
 -- scene: waiting and running (lists of id and key, oldest request first), window (closes_at, id), has_marker.
 
-local place
+local clash = {}
 do
     local function of_key(standers, key)
         local found = {}
@@ -121,7 +121,7 @@ do
         }
     end
 
-    function place(request, scene, at)
+    function clash.place(request, scene, at)
         if request.clash == "seed" then
             return seed(request, scene)
         elseif request.clash == "replace" then

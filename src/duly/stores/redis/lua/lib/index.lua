@@ -1,16 +1,18 @@
--- index: which indexes name a row, written down once. An operation changes fields and calls `index`;
+-- index: which indexes name a row, written down once. An operation changes fields and calls `update`;
 -- what was stored is compared with what is now, and the difference becomes pending writes.
 
-local FINISHED = { done = true, failed = true, cancelled = true, skipped = true }
-local SHELVES = { -- newest-first lists beside "all", so that what is rare is found among what is many
-    waiting = "live",
-    running = "live",
-    failed = "failed",
-    cancelled = "cancelled",
-    skipped = "skipped",
-}
-local index, remove, create, flush
+local index = {}
 do
+    local FINISHED = rows.FINISHED
+    local SHELVES = { -- newest-first lists beside "all", so that what is rare is found among what is many
+        waiting = "live",
+        running = "live",
+        failed = "failed",
+        cancelled = "cancelled",
+        skipped = "skipped",
+    }
+    index.SHELVES = SHELVES
+
     local function is_ready_in(state, is_parked)
         return state == "waiting" and not is_parked
     end
@@ -20,13 +22,13 @@ do
         local is = is_ready_in(row.state, row.is_parked)
         local has_moved = row.was_lane ~= row.lane or row.was_generation ~= row.generation
         if was and (not is or has_moved) and not row.is_taken then
-            local lane = lane_named(row.was_lane)
-            queue("lanes", lane.name, lane.ready, numbered(row.was_generation, row.id), false)
+            local lane = naming.lane_named(row.was_lane)
+            pending.queue("lanes", lane.name, lane.ready, naming.numbered(row.was_generation, row.id), false)
         end
         if is and (not was or has_moved or row.was_ready_at ~= row.ready_at) then
-            local lane = lane_named(row.lane)
-            queue("lanes", lane.name, lane.ready, numbered(row.generation, row.id), row.ready_at)
-            is_ready = true
+            local lane = naming.lane_named(row.lane)
+            pending.queue("lanes", lane.name, lane.ready, naming.numbered(row.generation, row.id), row.ready_at)
+            pending.is_ready = true
         end
         row.is_taken = nil
     end
@@ -35,39 +37,39 @@ do
         local was = row.was_state == "running" and row.was_worker or nil
         local is = row.state == "running" and row.worker or nil
         if was ~= is then
-            local busy = "@" .. lane_named(row.was_lane or row.lane).task
+            local busy = "@" .. naming.lane_named(row.was_lane or row.lane).task
             if was then
-                belong("held:" .. was, row.id, false)
-                holders[was] = true
-                tally(busy, -1)
+                pending.belong("held:" .. was, row.id, false)
+                workers.touch(was)
+                pending.tally(busy, -1)
             end
             if is then
-                belong("held:" .. is, row.id, true)
-                holders[is] = true
-                tally(busy, 1)
+                pending.belong("held:" .. is, row.id, true)
+                workers.touch(is)
+                pending.tally(busy, 1)
             end
         end
     end
 
     local function index_state(row)
         local was, is = row.was_state, row.state
-        local was_group = was and lane_named(row.was_lane).group
-        local group = is and lane_named(row.lane).group
+        local was_group = was and naming.lane_named(row.was_lane).group
+        local group = is and naming.lane_named(row.lane).group
         if was ~= is or was_group ~= group then
             if was then
-                tally(was .. ":" .. was_group, -1)
+                pending.tally(was .. ":" .. was_group, -1)
             end
             if is then
-                tally(is .. ":" .. group, 1)
+                pending.tally(is .. ":" .. group, 1)
             end
         end
         local from, to = SHELVES[was], SHELVES[is]
         if from ~= to then
             if from then
-                rank(from, row.id, false)
+                pending.rank(from, row.id, false)
             end
             if to then
-                rank(to, row.id, row.generation)
+                pending.rank(to, row.id, row.generation)
             end
         end
     end
@@ -75,27 +77,27 @@ do
     local function index_end(row)
         local was, is = FINISHED[row.was_state], FINISHED[row.state]
         if was and not is then
-            rank("forget", numbered(row.born, row.id), false)
+            pending.rank("forget", naming.numbered(row.born, row.id), false)
         elseif is and not was then
-            local keep = row.state == "failed" and open(row).keep_failed or row.keep_done
-            rank("forget", numbered(row.born, row.id), row.finished_at + keep)
+            local keep = row.state == "failed" and rows.open(row).keep_failed or row.keep_done
+            pending.rank("forget", naming.numbered(row.born, row.id), row.finished_at + keep)
         end
     end
 
     local function index_expiry(row)
-        local rest = open(row)
+        local rest = rows.open(row)
         local was = row.was_state == "waiting" and rest.was_expires_at or nil
         local is = row.state == "waiting" and rest.expires_at or nil
-        local was_group = was and lane_named(row.was_lane).group
-        local group = is and lane_named(row.lane).group
+        local was_group = was and naming.lane_named(row.was_lane).group
+        local group = is and naming.lane_named(row.lane).group
         if was == is and was_group == group then
             return
         end
         if was and was_group ~= group then
-            queue("expiries", was_group, "expiry:" .. was_group, row.id, false)
+            pending.queue("expiries", was_group, "expiry:" .. was_group, row.id, false)
         end
         if is then
-            queue("expiries", group, "expiry:" .. group, row.id, is)
+            pending.queue("expiries", group, "expiry:" .. group, row.id, is)
         end
         rest.was_expires_at = rest.expires_at
     end
@@ -103,13 +105,13 @@ do
     -- A row of this generation is found by it: new, brought back to life, or gone.
     local function index_generation(row)
         local generation = row.state and row.generation or false
-        rank("all", row.id, generation)
-        if row.is_keyed and open(row).key then
-            rank("key:" .. row.rest.key, row.id, generation)
+        pending.rank("all", row.id, generation)
+        if row.is_keyed and rows.open(row).key then
+            pending.rank("key:" .. row.rest.key, row.id, generation)
         end
     end
 
-    function index(row)
+    function index.update(row)
         index_ready(row)
         index_loan(row)
         index_state(row)
@@ -117,42 +119,39 @@ do
         if row.has_expiry or row.rest then
             index_expiry(row)
         end
-        if row.is_keyed and open(row).serial then
-            stand(row)
+        if row.is_keyed and rows.open(row).serial then
+            serials.stand(row)
         end
         if row.was_generation ~= row.generation or not row.state then
             index_generation(row)
         end
-        remember(row)
-        dirty[row.id] = row
+        rows.remember(row)
+        rows.touch(row)
     end
 
     -- Nothing of the job stays behind.
-    function remove(row)
+    function index.remove(row)
         row.state = nil
-        index(row)
-        dirty[row.id], rows[row.id] = nil, nil
-        texts[row.id] = false
-        write("state", row.id, false)
-        write("body", row.id, false)
+        index.update(row)
+        rows.drop(row)
+        pending.write("state", row.id, false)
+        pending.write("body", row.id, false)
         if row.has_error then
-            write("error", row.id, false)
+            pending.write("error", row.id, false)
         end
         if row.has_result then
-            write("result", row.id, false)
-            rank("results", row.id, false)
+            pending.write("result", row.id, false)
+            pending.rank("results", row.id, false)
         end
-        forget_progress(row)
+        rows.forget_progress(row)
         if row.lines > 1 then
-            local name = "history:" .. row.id
-            appended[name], trimmed[name] = nil, nil
-            deleted[name] = true
+            pending.delete("history:" .. row.id)
         end
     end
 
-    function create(request, due, is_parked)
-        local lane = lane_of(request.task, request.queue, request.priority)
-        local generation = count_up()
+    function index.create(request, due, is_parked)
+        local lane = naming.lane_of(request.task, request.queue, request.priority)
+        local generation = pending.count_up()
         local row = {
             id = request.id,
             state = "waiting",
@@ -185,34 +184,12 @@ do
                 keep_failed = request.keep_failed,
                 tick = request.tick,
                 delivery = request.delivery,
+                expires_after = request.expires_after,
             },
         }
-        rows[row.id] = row
-        texts[row.id] = false
-        write("body", row.id, request.body)
-        index(row)
+        rows.add(row)
+        pending.write("body", row.id, request.body)
+        index.update(row)
         return row
-    end
-
-    -- A worker with jobs on loan is found by the end of its lease; one without is not looked at.
-    local function send_holder(worker)
-        if call("EXISTS", prefix .. "held:" .. worker) == 1 then
-            call("ZADD", prefix .. "holders", lease_until(worker), worker)
-        else
-            call("ZREM", prefix .. "holders", worker)
-        end
-    end
-
-    function flush()
-        flush_plain() -- first: what rows have to say of the same jobs came later
-        for id, row in pairs(dirty) do
-            write("state", id, pack_row(row))
-        end
-        dirty = {}
-        flush_pending()
-        for worker in pairs(holders) do
-            send_holder(worker)
-        end
-        holders = {}
     end
 end

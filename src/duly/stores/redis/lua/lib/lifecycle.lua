@@ -1,6 +1,6 @@
 -- lifecycle: how a row ends or waits again, and whom that lets go.
 
-local promote, serial_of, finish, wait_again, fence_holds, order_for
+local lifecycle = {}
 do
     -- Runs up to the limit; for a chain also the one in front that waits to be tried again.
     local function is_in_the_way(view, first)
@@ -11,76 +11,76 @@ do
     end
 
     -- Something of this serial ended or waits again: the oldest parked request may become ready.
-    function promote(serial)
+    function lifecycle.promote(serial)
         if not serial then
             return
         end
-        local view = view_of(serial)
+        local view = serials.view_of(serial)
         while view.p[1] do
-            local row = row_of(view.p[1].id)
+            local row = rows.of(view.p[1].id)
             if row then
-                if not is_in_the_way(view, open(row)) then
+                if not is_in_the_way(view, rows.open(row)) then
                     row.is_parked = false
-                    index(row)
+                    index.update(row)
                 end
                 return
             end
-            rank(view.name, "p" .. view.p[1].id, false) -- its row was deleted by hand
+            pending.rank(view.name, "p" .. view.p[1].id, false) -- its row was deleted by hand
             table.remove(view.p, 1)
         end
     end
 
-    function serial_of(row)
-        return row.is_keyed and open(row).serial or nil
+    function lifecycle.serial_of(row)
+        return row.is_keyed and rows.open(row).serial or nil
     end
 
     -- A perpetual that was stopped stays stopped, unless it is deleted or a newer request stands.
     local function mark(row, serial)
-        local rest = open(row)
+        local rest = rows.open(row)
         if not (serial and rest.perpetual) or rest.wish == "delete" then
             return
         end
-        local view = view_of(serial)
+        local view = serials.view_of(serial)
         if #view.w + #view.p + #view.r == 0 then
-            write("markers", serial, whole(now))
+            pending.write("markers", serial, whole(now))
         end
     end
 
     -- A terminal move. Whoever waits parked behind this serial may now be promoted.
-    function finish(row, event, reason)
-        local serial = serial_of(row)
-        row.state = move(row.state, event)
+    function lifecycle.finish(row, event, reason)
+        local serial = lifecycle.serial_of(row)
+        row.state = verdicts.move(row.state, event)
         row.reason = reason
         row.finished_at = now
         row.is_parked = false
-        index(row)
+        index.update(row)
         if event == "cancel" or event == "stop" then
             mark(row, serial)
         end
-        promote(serial)
+        lifecycle.promote(serial)
     end
 
-    function wait_again(row, event, ready_at)
-        row.state = move(row.state, event)
+    function lifecycle.wait_again(row, event, ready_at)
+        row.state = verdicts.move(row.state, event)
         row.ready_at = ready_at
         row.worker = ""
         row.nonce = NOBODYS -- whatever the old claim still writes is refused from here on
         row.has_begun, row.began_isolated = false, false
-        forget_progress(row)
-        index(row)
-        promote(serial_of(row))
+        rows.forget_progress(row)
+        index.update(row)
+        lifecycle.promote(lifecycle.serial_of(row))
     end
 
     -- The one condition of every write by a worker.
-    function fence_holds(row, epoch, nonce)
+    function lifecycle.fence_holds(row, epoch, nonce)
         return row and row.state == "running" and row.epoch == epoch and row.nonce == nonce
     end
 
-    function order_for(row)
+    function lifecycle.order_for(row)
         if not row.has_orders then
             return nil
         end
-        local rest = open(row)
+        local rest = rows.open(row)
         if rest.wish == "cancel" or rest.wish == "delete" then
             return "cancel"
         end

@@ -2,95 +2,131 @@
 -- commands; so an error while deciding has written nothing, and a batch of 500 costs about 20 commands.
 
 local PORTION = 1000 -- arguments per command: unpack has a limit. Even, so that no pair is torn apart.
-local sorted, groups, hashes = {}, {}, {} -- key -> member -> score, or membership, or text; false removes
-local heads = {} -- queues whose head may have moved: the key of its index -> the queue's name -> its own key
-local appended, deleted, tallies = {}, {}, {}
-local popped, trimmed = {}, {} -- how many members go from the head of a queue, or stay at the end of a list
-local is_ready = false -- whether something became ready that a worker should be rung for
-local kept, rank, belong, write, queue, tally, send, flush_pending, ring
+
+local pending = {
+    is_ready = false, -- whether something became ready that a worker should be rung for
+    writers = {}, -- called before a flush: parts that collect in their own way
+}
 do
-    function kept(by_key, name)
-        local pending = by_key[name]
-        if not pending then
-            pending = {}
-            by_key[name] = pending
+    local sorted, groups, hashes -- key -> member -> score, or membership, or text; false removes
+    local heads -- queues whose head may have moved: the key of an index -> the queue's name -> its own key
+    local popped, appended, trimmed, deleted, tallies
+    local last -- number given out
+
+    local function begin()
+        sorted, groups, hashes, heads = {}, {}, {}, {}
+        popped, appended, trimmed, deleted, tallies = {}, {}, {}, {}, {}
+    end
+    begin()
+
+    local function kept(by_key, name)
+        local found = by_key[name]
+        if not found then
+            found = {}
+            by_key[name] = found
         end
-        return pending
+        return found
+    end
+    pending.kept = kept
+
+    function pending.rank(name, member, score)
+        kept(sorted, name)[member] = score
     end
 
-    function rank(name, member, score)
-        local pending = sorted[name] or kept(sorted, name)
-        pending[member] = score
+    function pending.belong(name, member, is_in)
+        kept(groups, name)[member] = is_in
     end
 
-    function belong(name, member, is_in)
-        local pending = groups[name] or kept(groups, name)
-        pending[member] = is_in
+    function pending.write(name, field, text)
+        kept(hashes, name)[field] = text
     end
 
-    function write(name, field, text)
-        local pending = hashes[name] or kept(hashes, name)
-        pending[field] = text
+    -- What `write` left to be written; nil where it left nothing.
+    function pending.written(name, field)
+        return hashes[name] and hashes[name][field]
     end
 
-    -- A queue with an index entry that always names its earliest score: a claim reads the index only.
-    function queue(head, name, key, member, score)
-        rank(key, member, score)
-        local moved = heads[head] or kept(heads, head)
-        moved[name] = key
+    -- A queue has an index entry that always names its earliest score: a claim reads the index only.
+    function pending.move_head(index, name, key)
+        kept(heads, index)[name] = key
     end
 
-    function tally(field, by)
+    function pending.queue(index, name, key, member, score)
+        kept(sorted, key)[member] = score
+        kept(heads, index)[name] = key
+    end
+
+    -- So many members leave at the head of a queue.
+    function pending.pop(name, count)
+        popped[name] = (popped[name] or 0) + count
+    end
+
+    function pending.append(name, line)
+        local lines = kept(appended, name)
+        lines[#lines + 1] = line
+    end
+
+    function pending.trim(name, count)
+        trimmed[name] = count
+    end
+
+    function pending.delete(name)
+        appended[name], trimmed[name] = nil, nil
+        deleted[name] = true
+    end
+
+    function pending.tally(field, by)
         tallies[field] = (tallies[field] or 0) + by
     end
 
-    function send(command, name, values)
+    -- Something that is counted for people: refusals, suppressions.
+    function pending.tell(what)
+        pending.tally("=" .. what, 1)
+    end
+
+    -- The store-wide rising counter: generations and lock tokens.
+    function pending.count_up()
+        last = (last or tonumber(call("HGET", prefix .. "meta", "last") or 0)) + 1
+        return last
+    end
+
+    local function send(command, name, values)
         local total = #values
+        if total == 0 then
+            return
+        elseif total <= PORTION then
+            call(command, prefix .. name, unpack(values))
+            return
+        end
         for first = 1, total, PORTION do
             call(command, prefix .. name, unpack(values, first, math.min(first + PORTION - 1, total)))
         end
     end
+    pending.send = send
 
-    local function send_sorted(name, pending)
-        local added, removed = {}, {}
-        local a, r = 0, 0
-        for member, score in pairs(pending) do
-            if score then
-                added[a + 1], added[a + 2] = score, member
-                a = a + 2
+    local function send_pairs(put, drop, name, changes, value_first)
+        local added, removed, count = {}, {}, 0
+        for member, value in pairs(changes) do
+            if value then
+                added[count + 1] = value_first and value or member
+                added[count + 2] = value_first and member or value
+                count = count + 2
             else
-                r = r + 1
-                removed[r] = member
+                removed[#removed + 1] = member
             end
         end
-        send("ZREM", name, removed)
-        send("ZADD", name, added)
+        send(drop, name, removed)
+        send(put, name, added)
     end
 
-    local function send_group(name, pending)
+    local function send_group(name, changes)
         local added, removed = {}, {}
-        for member, is_in in pairs(pending) do
+        for member, is_in in pairs(changes) do
             local list = is_in and added or removed
             list[#list + 1] = member
         end
         send("SREM", name, removed)
         send("SADD", name, added)
-    end
-
-    local function send_hash(name, pending)
-        local written, removed = {}, {}
-        local w, r = 0, 0
-        for field, text in pairs(pending) do
-            if text then
-                written[w + 1], written[w + 2] = field, text
-                w = w + 2
-            else
-                r = r + 1
-                removed[r] = field
-            end
-        end
-        send("HDEL", name, removed)
-        send("HSET", name, written)
     end
 
     local function send_head(index, name, key)
@@ -102,49 +138,62 @@ do
         end
     end
 
-    local function send_tally(field, by)
-        if by ~= 0 and call("HINCRBY", prefix .. "tally", field, by) <= 0 then
-            call("HDEL", prefix .. "tally", field)
+    local function send_lists()
+        for name, lines in pairs(appended) do
+            send("RPUSH", name, lines)
+        end
+        for name, count in pairs(trimmed) do
+            call("LTRIM", prefix .. name, -count, -1)
+        end
+        for name in pairs(deleted) do
+            call("DEL", prefix .. name)
         end
     end
 
-    function flush_pending()
-        for name, members in pairs(popped) do -- first: the positions are those before anything else changes
-            call("ZREMRANGEBYRANK", prefix .. name, 0, members - 1)
+    local function send_tallies()
+        for field, by in pairs(tallies) do
+            if by ~= 0 and call("HINCRBY", prefix .. "tally", field, by) <= 0 then
+                call("HDEL", prefix .. "tally", field)
+            end
         end
-        for name, pending in pairs(hashes) do
-            send_hash(name, pending)
-        end
-        for name, pending in pairs(sorted) do
-            send_sorted(name, pending)
-        end
-        for name, pending in pairs(groups) do
-            send_group(name, pending)
-        end
+    end
+
+    local function send_heads()
         for index, moved in pairs(heads) do
             for name, key in pairs(moved) do
                 send_head(index, name, key)
             end
         end
-        for name, lines in pairs(appended) do
-            send("RPUSH", name, lines)
+    end
+
+    function pending.flush()
+        for name, count in pairs(popped) do -- first: the positions are those before anything else changes
+            call("ZREMRANGEBYRANK", prefix .. name, 0, count - 1)
         end
-        for name, lines in pairs(trimmed) do
-            call("LTRIM", prefix .. name, -lines, -1)
+        for _, writer in ipairs(pending.writers) do
+            writer()
         end
-        for name in pairs(deleted) do
-            call("DEL", prefix .. name)
+        if last then
+            pending.write("meta", "last", whole(last))
         end
-        for field, by in pairs(tallies) do
-            send_tally(field, by)
+        for name, changes in pairs(hashes) do
+            send_pairs("HSET", "HDEL", name, changes, false)
         end
-        sorted, groups, hashes, heads, appended, deleted = {}, {}, {}, {}, {}, {}
-        tallies, popped, trimmed = {}, {}, {}
+        for name, changes in pairs(sorted) do
+            send_pairs("ZADD", "ZREM", name, changes, true)
+        end
+        for name, changes in pairs(groups) do
+            send_group(name, changes)
+        end
+        send_heads()
+        send_lists()
+        send_tallies()
+        begin()
     end
 
     -- One ring for the whole call: whoever listens looks for itself. Polling finds what a ring missed.
-    function ring()
-        if is_ready then
+    function pending.ring()
+        if pending.is_ready then
             call("PUBLISH", prefix .. "bell", "1")
         end
     end

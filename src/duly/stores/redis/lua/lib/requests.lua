@@ -1,11 +1,11 @@
 -- requests: one request against what stands for its serial, as put and the follow-ups of settle need it.
 
-local read_request, window_of, put_one
+local requests = {}
 do
     local windows = {}
 
     -- Fields in the order duly.stores.redis.packing sends them; false means absent.
-    function read_request(values)
+    function requests.read(values)
         return {
             id = values[1],
             task = values[2],
@@ -30,7 +30,7 @@ do
         }
     end
 
-    function window_of(serial)
+    function requests.window_of(serial)
         if windows[serial] == nil then
             local closes_at = call("ZSCORE", prefix .. "windows", serial)
             local id = closes_at and call("HGET", prefix .. "guards", serial)
@@ -41,22 +41,22 @@ do
 
     local function open_window(serial, closes_at, id)
         windows[serial] = { closes_at = closes_at, id = id }
-        rank("windows", serial, closes_at)
-        write("guards", serial, id)
+        pending.rank("windows", serial, closes_at)
+        pending.write("guards", serial, id)
     end
 
-    local function standers_of(serial, entries)
+    local function standers_of(entries)
         local standers = {}
-        for _, row in ipairs(rows_in(serial, entries)) do
-            standers[#standers + 1] = { id = row.id, key = open(row).key }
+        for _, row in ipairs(serials.rows_in(entries)) do
+            standers[#standers + 1] = { id = row.id, key = rows.open(row).key }
         end
         return standers
     end
 
     local function has_marker(serial)
-        local pending = kept(hashes, "markers")[serial]
-        if pending ~= nil then
-            return pending ~= false
+        local written = pending.written("markers", serial)
+        if written ~= nil then
+            return written ~= false
         end
         return call("HEXISTS", prefix .. "markers", serial) == 1
     end
@@ -68,11 +68,11 @@ do
         if not serial then
             return NOBODY
         end
-        local view = view_of(serial)
+        local view = serials.view_of(serial)
         return {
-            waiting = standers_of(serial, waiting_in(view)),
-            running = standers_of(serial, view.r),
-            window = request.window and window_of(serial),
+            waiting = standers_of(serials.waiting_in(view)),
+            running = standers_of(view.r),
+            window = request.window and requests.window_of(serial),
             has_marker = request.clash == "seed" and has_marker(serial),
         }
     end
@@ -84,74 +84,66 @@ do
     -- A waiting job is cancelled at once; a running one is marked and learns it at its next write.
     local function supersede(row, by)
         if row.state == "running" then
-            open(row).superseded_by = by
-            row.has_orders = true
-            dirty[row.id] = row
+            rows.set_order(row, "superseded_by", by)
         else
-            finish(row, "supersede", "superseded by " .. by)
-            tell("superseded")
+            lifecycle.finish(row, "supersede", "superseded by " .. by)
+            pending.tell("superseded")
         end
     end
 
     local function clear_the_way(request, placement)
         for _, id in ipairs(placement.supersedes or {}) do
-            supersede(row_of(id), request.id)
+            supersede(rows.of(id), request.id)
         end
         for _, id in ipairs(placement.overtakes or {}) do
-            finish(row_of(id), "overtake", "overtaken by " .. (request.key or "None"))
+            lifecycle.finish(rows.of(id), "overtake", "overtaken by " .. (request.key or "None"))
         end
         for _, id in ipairs(placement.cancels or {}) do
-            local row = row_of(id)
-            local rest = open(row)
-            rest.wish = rest.wish == "delete" and "delete" or "cancel"
-            row.has_orders = true
-            dirty[id] = row
+            local row = rows.of(id)
+            rows.set_order(row, "wish", rows.open(row).wish == "delete" and "delete" or "cancel")
         end
     end
 
     -- One job, latest arguments, earliest time, fresh budget.
     local function merge(row, request, due)
-        local rest = open(row)
-        row.lane = lane_of(lane_named(row.lane).task, request.queue, request.priority).name
+        local rest = rows.open(row)
+        row.lane = naming.lane_of(naming.lane_named(row.lane).task, request.queue, request.priority).name
         row.ready_at = math.min(row.ready_at, due)
         rest.due = math.min(rest.due, due)
+        rest.expires_after = request.expires_after
         rest.expires_at = request.expires_after and now + request.expires_after
         row.attempt, rest.crashes, rest.deferrals = 0, 0, 0
         rest.first_failure = nil
         rest.cycle = rest.cycle + 1 -- other arguments are another effect: the idempotency key must not repeat
-        write("body", row.id, request.body)
-        index(row)
-        is_ready = true
+        pending.write("body", row.id, request.body)
+        index.update(row)
+        pending.is_ready = true
     end
 
     local function write_placement(request, placement, due)
         if placement.creates then
             if request.serial then
-                write("markers", request.serial, false)
+                pending.write("markers", request.serial, false)
             end
-            return create(request, due, placement.is_parked).generation
+            return index.create(request, due, placement.is_parked).generation
         end
-        local row = row_of(placement.merges_into or placement.id)
+        local row = rows.of(placement.merges_into or placement.id)
         if row and placement.merges_into then
             merge(row, request, due)
         end
         return row and row.generation or 0
     end
 
-    function put_one(request)
-        local known = row_of(request.id)
+    function requests.put_one(request)
+        local known = rows.of(request.id)
         if known then -- the same request again: its first answer was lost on the way
             return known.id, known.generation, "kept"
         end
-        local generation = create_plain(request, due_of(request))
-        if generation then
-            return request.id, generation, "created"
-        end
-        local placement = place(request, scene_of(request), now)
+        local placement = clash.place(request, scene_of(request), now)
         clear_the_way(request, placement)
-        generation = write_placement(request, placement, placement.due or due_of(request))
+        local generation = write_placement(request, placement, placement.due or due_of(request))
         if placement.is_suppressed then
-            tell("suppressed")
+            pending.tell("suppressed")
         end
         if placement.opens_window and request.serial then
             open_window(request.serial, now + request.window, placement.id)

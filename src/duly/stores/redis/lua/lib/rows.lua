@@ -1,67 +1,18 @@
--- rows: jobs as this call sees them. A row is read once, changed in place, and written by `flush`.
+-- rows: jobs as this call sees them. A row is read once, changed in place, and written by the next flush.
 -- What every claim and settle touches is at hand; the rest of a row stays packed until `open` asks for it.
 
-local NOBODYS = "-" -- the nonce of a job that is not on loan: no claim has it
-local texts, rows, dirty = {}, {}, {} -- by id: as stored, false where there is none; as changed; to be written
-local parse_group, lane_named, lane_of, numbered, denumbered, open, remember, pack_row, load, row_of
-local rows_of, oldest_first, shown_worker, note, trim_history, forget_progress, set_error, count_up, tell
+local rows = { FINISHED = { done = true, failed = true, cancelled = true, skipped = true } }
 do
-    local band, bor = bit.band, bit.bor
-
     local PARKED, SUSPECT, ERROR, RESULT, PROGRESS = 1, 2, 4, 8, 16
     local AT_MOST_ONCE, BEGUN, ISOLATED, ORDERS, KEYED, EXPIRES = 32, 64, 128, 256, 512, 1024
+    local band = bit.band
+    local by_id, dirty = {}, {}
 
-    local lanes_known = {}
-
-    -- A lane is a priority and a group; a group is a task and a queue, told apart by the length of the first.
-    local function group_of(task, queue_name)
-        return format("%d:", #task) .. task .. queue_name
-    end
-
-    function parse_group(group)
-        local _, last, length = group:find("^(%d+):")
-        local middle = last + tonumber(length)
-        return group:sub(last + 1, middle), group:sub(middle + 1)
-    end
-
-    function lane_named(name)
-        local lane = lanes_known[name]
-        if not lane then
-            local _, last, priority = name:find("^(-?%d+):")
-            local group = name:sub(last + 1)
-            local task, queue_name = parse_group(group)
-            lane = {
-                name = name,
-                group = group,
-                priority = tonumber(priority),
-                task = task,
-                queue = queue_name,
-                ready = "ready:" .. name,
-                shown = json(task) .. "," .. json(queue_name),
-            }
-            lanes_known[name] = lane
-        end
-        return lane
-    end
-
-    function lane_of(task, queue_name, priority)
-        return lane_named(format("%d:", priority) .. group_of(task, queue_name))
-    end
-
-    -- Equal scores go by the text of the member; so it begins with the number that decides between equals.
-    function numbered(number, id)
-        return format("%016.0f", number) .. id
-    end
-
-    function denumbered(member)
-        return member:sub(17)
-    end
-
-    function open(row)
+    function rows.open(row)
         local rest = row.rest
         if not rest then
             rest = {}
-            rest.crashes, rest.deferrals, rest.cycle, rest.due, rest.first_failure, rest.superseded_by, rest.wish, rest.created_at, rest.expires_at, rest.key, rest.serial, rest.overlap, rest.per_key, rest.perpetual, rest.keep_failed, rest.tick, rest.delivery =
+            rest.crashes, rest.deferrals, rest.cycle, rest.due, rest.first_failure, rest.superseded_by, rest.wish, rest.created_at, rest.expires_at, rest.key, rest.serial, rest.overlap, rest.per_key, rest.perpetual, rest.keep_failed, rest.tick, rest.delivery, rest.expires_after =
                 cmsgpack.unpack(row.packed_rest)
             rest.was_expires_at = rest.expires_at
             row.rest = rest
@@ -70,7 +21,7 @@ do
     end
 
     -- What the indexes say of a row as it is stored; `index` compares with it.
-    function remember(row)
+    function rows.remember(row)
         row.was_state, row.was_parked, row.was_ready_at = row.state, row.is_parked, row.ready_at
         row.was_lane, row.was_worker, row.was_generation = row.lane, row.worker, row.generation
     end
@@ -170,11 +121,12 @@ do
             rest.perpetual,
             rest.keep_failed,
             rest.tick,
-            rest.delivery
+            rest.delivery,
+            rest.expires_after
         )
     end
 
-    function pack_row(row)
+    local function pack(row)
         if row.rest then
             seal(row)
         end
@@ -199,69 +151,62 @@ do
         )
     end
 
-    -- Read many rows with few commands.
-    function load(ids)
-        local missing = {}
-        for place = 1, #ids do
-            local id = ids[place]
-            if texts[id] == nil then
-                texts[id] = false
-                missing[#missing + 1] = id
-            end
-        end
-        for first = 1, #missing, PORTION do
-            local last = math.min(first + PORTION - 1, #missing)
-            local found = call("HMGET", prefix .. "state", unpack(missing, first, last))
-            for place = first, last do
-                texts[missing[place]] = found[place - first + 1]
-            end
-        end
+    -- The row is to be written.
+    function rows.touch(row)
+        dirty[row.id] = row
+    end
+
+    function rows.add(row)
+        by_id[row.id] = row
+        stored.texts[row.id] = true
+    end
+
+    function rows.drop(row)
+        dirty[row.id], by_id[row.id] = nil, nil
+        stored.texts[row.id] = false
     end
 
     -- The job with this id, or nil.
-    function row_of(id)
-        local row = rows[id]
-        if not row then
-            if texts[id] == nil then
-                load({ id })
-            end
-            row = texts[id] and unpack_row(id, texts[id]) or nil
-            rows[id] = row
+    function rows.of(id)
+        local row = by_id[id]
+        if row then
+            return row
         end
+        if stored.texts[id] == nil then
+            stored.load({ id })
+        end
+        local text = stored.texts[id]
+        if not text then
+            return nil
+        end
+        row = unpack_row(id, text)
+        rows.add(row)
         return row
     end
 
-    function rows_of(ids)
-        load(ids)
+    function rows.all_of(ids)
+        stored.load(ids)
         local found = {}
         for place = 1, #ids do
-            found[#found + 1] = row_of(ids[place])
+            found[#found + 1] = rows.of(ids[place])
         end
         return found
     end
 
-    function oldest_first(one, other)
-        return one.born < other.born
-    end
-
-    local workers_shown = {}
-
-    function shown_worker(worker)
-        local shown = workers_shown[worker]
-        if not shown then
-            shown = json(worker)
-            workers_shown[worker] = shown
-        end
-        return shown
+    -- In the order in which they came into the store.
+    function rows.sort(found)
+        table.sort(found, function(one, other)
+            return one.born < other.born
+        end)
     end
 
     -- The first line is kept in the row, which most jobs never outgrow; later ones in a list.
-    function note(row, event, words, started_at)
+    function rows.note(row, event, words, started_at)
         local line = concat({
-            "[" .. now_shown,
+            "[" .. whole(now),
             json(event),
             format("%d,%.0f,%d", row.epoch, row.generation, row.attempt),
-            shown_worker(row.worker),
+            json(row.worker),
             show(started_at or nil),
             json(words) .. "]",
         }, ",")
@@ -269,42 +214,44 @@ do
         dirty[row.id] = row
         if row.lines == 1 then
             row.story = line
-            return
+        else
+            pending.append("history:" .. row.id, line)
         end
-        local name = "history:" .. row.id
-        local list = kept(appended, name)
-        list[#list + 1] = line
     end
 
     -- Only the newest lines are kept: a perpetual must not grow for ever.
-    function trim_history(row, lines)
+    function rows.trim_history(row, lines)
         if row.lines > lines then
             row.lines, row.story = lines, nil
-            trimmed["history:" .. row.id] = lines
+            pending.trim("history:" .. row.id, lines)
         end
     end
 
-    function forget_progress(row)
+    function rows.forget_progress(row)
         if row.has_progress then
             row.has_progress = false
-            write("progress", row.id, false)
+            pending.write("progress", row.id, false)
         end
     end
 
-    function set_error(row, text)
+    function rows.set_error(row, text)
         row.has_error = text ~= nil
-        write("error", row.id, text or false)
+        pending.write("error", row.id, text or false)
         dirty[row.id] = row
     end
 
-    function count_up()
-        local last = kept(hashes, "meta").last or call("HGET", prefix .. "meta", "last") or 0
-        last = tonumber(last) + 1
-        write("meta", "last", whole(last))
-        return last
+    -- An operator's or a newer request's wish, which the run learns at its next write.
+    function rows.set_order(row, field, value)
+        rows.open(row)[field] = value
+        row.has_orders = true
+        dirty[row.id] = row
     end
 
-    function tell(what)
-        tally("=" .. what, 1)
+    -- After what plain has to say of the same jobs: rows came later.
+    pending.writers[#pending.writers + 1] = function()
+        for id, row in pairs(dirty) do
+            pending.write("state", id, pack(row))
+        end
+        dirty = {}
     end
 end

@@ -1,12 +1,12 @@
 -- serials: the live jobs of one serial, oldest request first, in three ranks: `w` waits and may be lent,
 -- `p` is parked behind somebody, `r` is on loan. One sorted set per serial, its members led by the rank.
 
-local view_of, stand, waiting_in, rows_in
+local serials = {}
 do
-    local serials = {}
+    local views = {}
 
-    function view_of(serial)
-        local view = serials[serial]
+    function serials.view_of(serial)
+        local view = views[serial]
         if view then
             return view
         end
@@ -18,7 +18,7 @@ do
             list[#list + 1] = { id = member:sub(2), generation = tonumber(found[place + 1]) }
         end
         view.is_tight = #view.w > 0 and #view.r > 0
-        serials[serial] = view
+        views[serial] = view
         return view
     end
 
@@ -47,31 +47,31 @@ do
         return state == "running" and "r" or nil
     end
 
-    function stand(row)
+    function serials.stand(row)
         local before = rank_in_serial(row.was_state, row.was_parked)
         local after = rank_in_serial(row.state, row.is_parked)
         if before == after and row.was_generation == row.generation then
             return
         end
-        local serial = open(row).serial
-        local view = view_of(serial)
+        local serial = rows.open(row).serial
+        local view = serials.view_of(serial)
         if before then
             drop(view[before], row.id)
-            rank(view.name, before .. row.id, false)
+            pending.rank(view.name, before .. row.id, false)
         end
         if after then
             add(view[after], row.id, row.generation)
-            rank(view.name, after .. row.id, row.generation)
+            pending.rank(view.name, after .. row.id, row.generation)
         end
         local is_tight = #view.w > 0 and #view.r > 0
         if is_tight ~= view.is_tight then
             view.is_tight = is_tight
-            belong("tight", serial, is_tight) -- serials with a ready job beside a run: claims look for these
+            pending.belong("tight", serial, is_tight) -- serials with a ready job beside a run: claims look for these
         end
     end
 
     -- Ready and parked ones together, oldest request first.
-    function waiting_in(view)
+    function serials.waiting_in(view)
         local all = {}
         local p = 1
         for w = 1, #view.w do
@@ -88,11 +88,11 @@ do
     end
 
     -- The jobs behind entries of a view. One whose row is gone (somebody deleted keys) stands in nobody's way.
-    function rows_in(serial, entries)
+    function serials.rows_in(entries)
         local ids = {}
         for place = 1, #entries do
             ids[place] = entries[place].id
         end
-        return rows_of(ids)
+        return rows.all_of(ids)
     end
 end

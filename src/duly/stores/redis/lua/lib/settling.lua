@@ -1,6 +1,6 @@
 -- settling: per claim all or nothing: verdict, history line and follow-up requests, under the fence.
 
-local settle_all
+local settling = {}
 do
     local NAMES = { -- how the history names the verdict it refused
         done = "Done",
@@ -18,7 +18,7 @@ do
     local function read_settlement(values)
         local follow_ups = {}
         for place, request in ipairs(values[6] or {}) do
-            follow_ups[place] = read_request(request)
+            follow_ups[place] = requests.read(request)
         end
         return {
             id = values[1],
@@ -40,14 +40,14 @@ do
 
     -- This very claim ended the job: the answer was lost on the way, and the worker asks again.
     local function is_recorded(row, settlement)
-        return FINISHED[row.state] and row.epoch == settlement.epoch and row.nonce == settlement.nonce
+        return rows.FINISHED[row.state] and row.epoch == settlement.epoch and row.nonce == settlement.nonce
     end
 
     local function refuse(row, settlement, worker)
-        tell("refused")
+        pending.tell("refused")
         if row then
             local name = NAMES[settlement.event]
-            note(row, "refused", "late " .. name .. " by " .. worker .. format(" at epoch %d", settlement.epoch))
+            rows.note(row, "refused", "late " .. name .. " by " .. worker .. format(" at epoch %d", settlement.epoch))
         end
     end
 
@@ -56,17 +56,17 @@ do
         if request.clash == "seed" then
             return false
         end
-        local window = request.serial and request.window and window_of(request.serial)
-        return place(request, { waiting = {}, running = {}, window = window or nil }, now).creates
+        local window = request.serial and request.window and requests.window_of(request.serial)
+        return clash.place(request, { waiting = {}, running = {}, window = window or nil }, now).creates
     end
 
     -- Requests for the run's own key: part of its settle, and never what supersedes it.
     local function own_requests(row, settlement)
         local own = {}
-        if not row.is_keyed or not open(row).key then
+        if not row.is_keyed or not rows.open(row).key then
             return own
         end
-        local task, key = lane_named(row.lane).task, row.rest.key
+        local task, key = naming.lane_named(row.lane).task, row.rest.key
         for _, request in ipairs(settlement.follow_ups) do
             if request.task == task and request.key == key and takes_effect(request) then
                 own[#own + 1] = request
@@ -77,13 +77,13 @@ do
 
     -- The newest request that waits behind this run for the same key.
     local function queued_behind(row)
-        local serial = serial_of(row)
+        local serial = lifecycle.serial_of(row)
         if not serial then
             return nil
         end
         local queued
-        for _, other in ipairs(rows_in(serial, waiting_in(view_of(serial)))) do
-            if open(other).key == row.rest.key then
+        for _, other in ipairs(serials.rows_in(serials.waiting_in(serials.view_of(serial)))) do
+            if rows.open(other).key == row.rest.key then
                 queued = other.id
             end
         end
@@ -97,7 +97,7 @@ do
         if is_plain and settlement.event ~= "crash" then
             return PLAIN
         end
-        local rest = open(row)
+        local rest = rows.open(row)
         local last = own[#own]
         return {
             superseded_by = rest.superseded_by,
@@ -114,7 +114,7 @@ do
 
     local function replace_arguments(id, arguments)
         local old = cjson.decode("[" .. call("HGET", prefix .. "body", id) .. "]")
-        write("body", id, json(arguments) .. "," .. json(old[2]))
+        pending.write("body", id, json(arguments) .. "," .. json(old[2]))
     end
 
     -- Failures, deaths in isolation and waits are counted apart; a new cycle starts from nothing.
@@ -123,14 +123,15 @@ do
         if said == "done" or said == "stop" or said == "fail" or said == "skip" or said == "release" then
             return
         end
-        local rest = open(row)
+        local rest = rows.open(row)
         if said == "again" and event == "again" then
             row.attempt, rest.crashes, rest.deferrals = 0, 0, 0
             rest.first_failure = nil
             row.is_suspect = false
             rest.cycle = rest.cycle + 1
             rest.due = wait_of(settlement)
-            trim_history(row, HISTORY_LINES)
+            rest.expires_at = rest.expires_after and rest.due + rest.expires_after
+            rows.trim_history(row, verdicts.HISTORY_LINES)
             if settlement.arguments and settlement.arguments ~= "" then
                 replace_arguments(row.id, settlement.arguments)
             end
@@ -147,13 +148,13 @@ do
 
     local function set_result(row, settlement)
         if row.has_error then
-            set_error(row, nil)
+            rows.set_error(row, nil)
         end
         if settlement.result then
             row.has_result = true
-            write("result", row.id, settlement.result)
+            pending.write("result", row.id, settlement.result)
             if settlement.keep_result then
-                rank("results", row.id, now + settlement.keep_result)
+                pending.rank("results", row.id, now + settlement.keep_result)
             end
         end
     end
@@ -161,29 +162,29 @@ do
     local function goes_on(row, settlement, event)
         local ready_at = wait_of(settlement)
         if row.has_orders then
-            local rest = open(row)
+            local rest = rows.open(row)
             ready_at = rest.wish == "hurry" and now or ready_at
             rest.wish = nil
         end
-        wait_again(row, event, ready_at)
+        lifecycle.wait_again(row, event, ready_at)
     end
 
     local function write_conclusion(row, settlement, event, reason)
         if settlement.error then
-            set_error(row, settlement.error)
+            rows.set_error(row, settlement.error)
         end
         count(row, settlement, event)
-        if GOES_ON[event] then
+        if verdicts.GOES_ON[event] then
             goes_on(row, settlement, event)
             return
         end
         if settlement.event == "done" and event == "done" then
             set_result(row, settlement)
         end
-        local is_deleted = row.has_orders and open(row).wish == "delete"
-        finish(row, event, reason)
+        local is_deleted = row.has_orders and rows.open(row).wish == "delete"
+        lifecycle.finish(row, event, reason)
         if is_deleted then
-            remove(row)
+            index.remove(row)
         end
     end
 
@@ -198,52 +199,31 @@ do
         end
         for _, request in ipairs(settlement.follow_ups) do
             if not dropped[request] then
-                put_one(request)
+                requests.put_one(request)
             end
         end
     end
 
-    local function settle_one(settlement, worker)
-        local row = row_of(settlement.id)
+    function settling.settle_one(values, worker)
+        local settlement = read_settlement(values)
+        local row = rows.of(settlement.id)
         if row and is_recorded(row, settlement) then
-            return row.has_orders and open(row).superseded_by and "superseded" or "settled"
+            return row.has_orders and rows.open(row).superseded_by and "superseded" or "settled"
         end
-        if not fence_holds(row, settlement.epoch, settlement.nonce) then
+        if not lifecycle.fence_holds(row, settlement.epoch, settlement.nonce) then
             refuse(row, settlement, worker)
             return "lost"
         end
         local own = own_requests(row, settlement)
         local standing = standing_of(row, settlement, own)
-        local event, reason, answer = conclude(settlement, standing)
-        note(row, event, reason, settlement.started_at)
+        local event, reason, answer = verdicts.conclude(settlement, standing)
+        rows.note(row, event, reason, settlement.started_at)
         write_conclusion(row, settlement, event, reason)
         if answer == "superseded" then
-            tell("superseded")
+            pending.tell("superseded")
         elseif event ~= "cancel" then
             put_follow_ups(settlement, own, standing)
         end
         return answer
-    end
-
-    -- The answers, as JSON, in the order of the settlements.
-    function settle_all(worker, values)
-        local ids, answers = {}, {}
-        for place = 1, #values do
-            ids[#ids + 1] = values[place][1]
-            for _, request in ipairs(values[place][6] or {}) do
-                ids[#ids + 1] = request[1]
-            end
-        end
-        load(ids)
-        for place = 1, #values do
-            local said = values[place]
-            local is_short = said[4] == "done" and said[6] == nil
-            if is_short and finish_plain(said[1], said[2], said[3], said[5]) then
-                answers[place] = '"settled"'
-            else
-                answers[place] = '"' .. settle_one(read_settlement(said), worker) .. '"'
-            end
-        end
-        return "[" .. concat(answers, ",") .. "]"
     end
 end

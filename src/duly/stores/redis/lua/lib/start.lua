@@ -1,11 +1,15 @@
 -- start: what every operation begins with: its prefix, the time, and text that loses no digit.
 -- KEYS[1] is the prefix of every key, hash tag included; ARGV is the wall and the boot time of a test
 -- clock in microseconds (empty: the server's clock serves as both) and the operation's own values as JSON.
+--
+-- A script is built anew at every call, and each function of it costs: so the parts are tables, which one
+-- local holds each, and what only unusual jobs need is a function's inside, built by `need` when it is met.
 
 if redis.replicate_commands then
     redis.replicate_commands() -- before 7 a host could have switched it off, and TIME would forbid writing
 end
 
+local need -- answers a part that is built only when it is asked for
 local call, json = redis.call, cjson.encode
 local format, concat = string.format, table.concat
 local prefix = KEYS[1]
@@ -22,15 +26,13 @@ local function whole(number)
     return format("%.0f", number)
 end
 
-local now_shown = whole(now)
-
 -- Any field of a row as JSON; cjson itself is trusted with text only.
 local function show(value)
     local kind = type(value)
     if kind == "string" then
         return json(value)
     elseif kind == "number" then
-        return whole(value)
+        return format("%.0f", value)
     elseif kind == "boolean" then
         return value and "true" or "false"
     end

@@ -1,11 +1,10 @@
 -- workers: who is there, and until when its lease runs, in boot time.
 
-local holders = {} -- workers whose loans changed in this call
-local presence_of, lease_until, has_lease, lease_end, be_present, be_absent
+local workers = {}
 do
-    local presences = {}
+    local presences, holders = {}, {}
 
-    function presence_of(worker)
+    function workers.presence_of(worker)
         local presence = presences[worker]
         if presence == nil then
             local text = call("HGET", prefix .. "workers", worker)
@@ -19,30 +18,53 @@ do
         return presence
     end
 
-    function lease_until(worker)
-        local presence = presence_of(worker)
+    local function lease_until(worker)
+        local presence = workers.presence_of(worker)
         return presence and presence.lease_until or 0
     end
 
-    function has_lease(worker)
+    function workers.has_lease(worker)
         return lease_until(worker) > boot
     end
 
     -- The end of a lease on the wall clock; a worker that left has none.
-    function lease_end(worker)
-        local presence = presence_of(worker)
+    function workers.lease_end(worker)
+        local presence = workers.presence_of(worker)
         return presence and now + presence.lease_until - boot or now
     end
 
-    function be_present(worker, presence)
+    function workers.be_present(worker, presence)
         presences[worker] = presence
         holders[worker] = true
-        write("workers", worker, cmsgpack.pack(presence.lease_until, presence.seen_at, presence.host, presence.card))
+        local text = cmsgpack.pack(presence.lease_until, presence.seen_at, presence.host, presence.card)
+        pending.write("workers", worker, text)
     end
 
-    function be_absent(worker)
+    function workers.be_absent(worker)
         presences[worker] = false
         holders[worker] = true
-        write("workers", worker, false)
+        pending.write("workers", worker, false)
     end
+
+    -- What this worker holds has changed in this call.
+    function workers.touch(worker)
+        holders[worker] = true
+    end
+
+    -- A worker with jobs on loan is found by the end of its lease; one without is not looked at.
+    function workers.flush()
+        for worker in pairs(holders) do
+            if call("EXISTS", prefix .. "held:" .. worker) == 1 then
+                call("ZADD", prefix .. "holders", lease_until(worker), worker)
+            else
+                call("ZREM", prefix .. "holders", worker)
+            end
+        end
+        holders = {}
+    end
+end
+
+local function flush()
+    pending.flush()
+    workers.flush()
 end
