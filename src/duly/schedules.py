@@ -17,7 +17,7 @@ from duly.converse import Conversation, aconverse, converse
 from duly.errors import DefinitionError, UnknownSchedule
 from duly.handle import Handle
 from duly.ids import new_id
-from duly.job import Clash, Keep, Request
+from duly.job import Clash, Job, Keep, Request, State
 from duly.jobs import JobList
 from duly.kinds import periodic
 from duly.kinds.periodic import Schedule, Terms
@@ -156,7 +156,7 @@ class Schedules:
             is_paused=lane in held or merged["task"] in held,
             is_known=name in self._desk.known,
             last_tick=periodic.unpack_last_tick(job.arguments) if job else None,
-            next_look=job.ready_at if job else None,
+            next_look=_next_look(job),
         )
 
     def _one(self, name: str) -> Conversation[ScheduleView]:
@@ -215,6 +215,13 @@ class Schedules:
                 f"{', '.join(sorted(periodic.EDITABLE - {'arguments'}))}, args, kwargs."
             )
         return plain_terms(terms)
+
+
+def _next_look(job: Job | None) -> datetime | None:
+    """A job on loan is looking just now: what its row says then is the end of its lease."""
+    if job is None:
+        return None
+    return job.due if job.state is State.RUNNING else job.ready_at
 
 
 def merge(terms: Mapping[str, Any], overlay: Mapping[str, Any]) -> Terms:

@@ -94,7 +94,10 @@ def test_a_body_that_raises_generator_exit_frees_its_slot(app: Duly) -> None:
 def test_a_hook_that_hangs_takes_no_slot_from_the_work(app: Duly) -> None:
     gate = Gate()
 
-    @app.task(on_failure=lambda failure: gate.wait_here())
+    def hook(_failure: object) -> None:
+        gate.wait_here()
+
+    @app.task(on_failure=hook)
     def broken() -> None:
         raise ValueError
 

@@ -239,12 +239,15 @@ class MemoryStore:
     # the doorbell
 
     def ring(self) -> None:
-        for bell in list(self._bells):
+        with self._lock:
+            bells = list(self._bells)
+        for bell in bells:
             bell.wake()
 
     def doorbell(self) -> EventBell:
         bell = EventBell()
-        self._bells.add(bell)
+        with self._lock:  # somebody may be ringing the others
+            self._bells.add(bell)
         return bell
 
     def _operation(self, name: str, act: Callable[[], T]) -> Operation[T]:

@@ -19,6 +19,14 @@ class Arrival(NamedTuple):
 
     request: Request
     at: int
+    serial: str | None
+    """The digest of what must not overlap."""
+
+    @classmethod
+    def of(cls, request: Request, at: int) -> Arrival:
+        """A request as it comes."""
+        name = request.lane_of_serial
+        return cls(request, at, None if name is None else digest(name))
 
     @property
     def due(self) -> int:
@@ -33,12 +41,6 @@ class Arrival(NamedTuple):
         """When nobody wants it any more."""
         after = self.request.expires_after
         return None if after is None else self.at + span(after)
-
-    @property
-    def serial(self) -> str | None:
-        """The digest of what must not overlap."""
-        name = self.request.lane_of_serial
-        return None if name is None else digest(name)
 
     @property
     def track(self) -> Track:
@@ -107,6 +109,6 @@ _shape: Final = attrgetter(
 
 def are_alike(arrivals: Sequence[Arrival]) -> bool:
     """Whether they differ in id and arguments only."""
-    first, at = arrivals[0]
+    first, at, _ = arrivals[0]
     shape = _shape(first)
     return all(other.at == at and _shape(other.request) == shape for other in arrivals)

@@ -88,8 +88,7 @@ def _lend(world: World, sight: Sight, ask: Ask, worker: int, served: Served, hol
             moments.append(world.now + PAUSE)
     yield from lending.conclude(sight)
     if not lending.is_full:
-        moments += yield from _openings(world, ask, room, served, holds)
-        moments += yield from _leases(world, worker)
+        moments += yield from _prospects(world, ask, room, worker, served, holds)
     next_at = world.now if lending.is_full else min(moments, default=None)
     return Claimed(lending.claims, instant_or_none(next_at), instant(world.now))
 
@@ -97,30 +96,25 @@ def _lend(world: World, sight: Sight, ask: Ask, worker: int, served: Served, hol
 # --- when to ask again --------------------------------------------------------------------------
 
 
-def _openings(world: World, ask: Ask, room: Room, served: Served, holds: Holds) -> Steps[list[int]]:
-    """When the next job of a lane becomes due, a switch opens, or a limit lets another start."""
+def _prospects(
+    world: World, ask: Ask, room: Room, worker: int, served: Served, holds: Holds
+) -> Steps[list[int]]:
+    """When the next job of a lane is due, a switch opens, a limit lets another start, or a lease ends."""
+    tasks = {number: track.task for number, track in served}
     held = {number: holds.on(ask.lanes[track.task], track.queue) for number, track in served}
     moving = [number for number, _ in served if held[number] is None]
     opening = {number: until for number, until in held.items() if until is not None and until is not True}
-    tasks = {number: track.task for number, track in served}
     limited = {number: opens for number in moving if (opens := room.opens_at(tasks[number])) is not None}
-    if not moving and not opening:
-        return []
-    lanes = {"moving": integers(moving), "standing": integers([*opening, *limited]), "now": world.now}
+    lanes = {"moving": integers(moving), "standing": integers([*opening, *limited])}
+    found = yield Statement(SQL["prospects"], lanes | {"worker": worker, "now": world.now})
     moments: list[int] = []
-    for number, first, following in (yield Statement(SQL["openings"], lanes)):
-        if following is not None:
-            moments.append(following)
-        elif first is not None and number in opening:
-            moments.append(max(opening[number], first))
-        elif first is not None and first <= world.now:
+    for kind, number, moment in found:
+        if kind == "lease":
+            moments.append(max(world.now + moment - world.moment.boot, world.now + SOON))
+        elif kind == "due":
+            moments.append(moment)
+        elif number in opening:
+            moments.append(max(opening[number], moment))
+        elif moment <= world.now:
             moments.append(limited[number])
     return moments
-
-
-def _leases(world: World, worker: int) -> Steps[list[int]]:
-    """When the lease of another worker ends, its jobs may be had."""
-    found = yield Statement(SQL["leases"], {"worker": worker})
-    now, boot = world.moment.now, world.moment.boot
-    ends = [now if has_left else now + lease_until - boot for lease_until, has_left in found]
-    return [max(end, now + SOON) for end in ends]

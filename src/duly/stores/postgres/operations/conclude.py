@@ -43,7 +43,7 @@ def settle_row(world: World, row: Row, settlement: Settlement) -> Steps[Settled]
         yield from world.tally("superseded")
     elif conclusion.event != "cancel":
         follow_ups = _follow_ups(settlement, own, standing)
-        yield from place_arrivals(world, [Arrival(request, world.now) for request in follow_ups])
+        yield from place_arrivals(world, [Arrival.of(request, world.now) for request in follow_ups])
     return conclusion.answer
 
 
@@ -59,7 +59,7 @@ def _own(world: World, row: Row, settlement: Settlement) -> Steps[list[Request]]
 
 def _takes_effect(world: World, request: Request) -> Steps[bool]:
     """Only a request that will stand afterwards can take over what the run leaves undone."""
-    window = yield from window_of(Arrival(request, world.now).serial)
+    window = yield from window_of(Arrival.of(request, world.now).serial)
     return (
         request.clash is not Clash.SEED and place(request, Scene(window=window), world.moment.instant).creates
     )

@@ -35,7 +35,7 @@ BATCH = 1000
 
 def offer(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
     """Store what can be stored, write the rest down. Nothing here can make another user wait."""
-    arrivals = [Arrival(request, world.now) for request in requests]
+    arrivals = [Arrival.of(request, world.now) for request in requests]
     free = yield from put_arrivals(world, [one for one in arrivals if one.serial is None])
     noted = yield from _append([one for one in arrivals if one.serial is not None])
     placed = {answer.id: answer for answer in [*free, *noted]}
@@ -75,7 +75,7 @@ def absorb(world: World) -> Steps[int]:
     if pending and (yield Statement(SQL["alone"]))[0][0]:
         # Read again now that nobody else can be at it.
         pending = yield Statement(SQL["pending"], {"limit": BATCH})
-        yield from put_arrivals(world, [Arrival(decode(text), at) for _, at, text in pending])
+        yield from put_arrivals(world, [Arrival.of(decode(text), at) for _, at, text in pending])
         yield Statement(SQL["clear"], {"numbers": integers([number for number, _, _ in pending])})
         return len(pending)
     return 0
@@ -85,7 +85,7 @@ def pending_of(ids: Sequence[str], key: str | None) -> Steps[list[Arrival]]:
     """Requests not yet placed, newest first, for those who ask by id or key."""
     wanted = {"ids": words(ids), "key": stored_or_none(key)}
     found = yield Statement(SQL["pending_of"], wanted)
-    return [Arrival(decode(text), at) for at, text in found]
+    return [Arrival.of(decode(text), at) for at, text in found]
 
 
 def encode(request: Request) -> str:

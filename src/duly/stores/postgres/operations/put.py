@@ -22,7 +22,7 @@ SQL = statements("put")
 
 def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
     """Requests made now."""
-    return (yield from put_arrivals(world, [Arrival(request, world.now) for request in requests]))
+    return (yield from put_arrivals(world, [Arrival.of(request, world.now) for request in requests]))
 
 
 def put_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed]]:

@@ -31,7 +31,6 @@ from duly.stores.postgres.operations.moment import span, stamp, stamp_or_none
 from duly.stores.postgres.operations.world import World
 
 ALONE: Final = Standing()
-DONE: Final = Done()
 
 
 class Item(NamedTuple):
@@ -68,13 +67,23 @@ def sheaves(
         if loan is None or place in but_for or loan.generation in seen:
             continue
         seen.add(loan.generation)
-        if not settlement.then and settlement.verdict == DONE:
+        if _is_bare(settlement):
             bare.append(Item(place, settlement, loan))
         elif not _needs_care(settlement, loan):
             goes_on = conclude(settlement.verdict, ALONE).event in GOES_ON
             (going_on if goes_on else ended).append(Item(place, settlement, loan))
     made = [(_bare, bare), (_ended, ended), (_going_on, going_on)]
     return [make(world, items) for make, items in made if items]
+
+
+def _is_bare(settlement: Settlement) -> bool:
+    verdict = settlement.verdict
+    return (
+        type(verdict) is Done
+        and verdict.result is None
+        and verdict.keep_result is None
+        and not settlement.then
+    )
 
 
 def _needs_care(settlement: Settlement, loan: Loan) -> bool:

@@ -69,18 +69,19 @@ limit %(starts)s
 -- name: forget_starts
 delete from {schema}.start where task = %(task)s and at <= %(since)s
 
--- name: openings
--- When the next job of each moving lane is due, and the first job of each lane that stands still.
-select lane.number, null,
-    (select ready_at from {schema}.ready
-        where ready.lane = lane.number and ready.ready_at > %(now)s order by ready_at limit 1)
+-- name: prospects
+-- When the next job of each moving lane is due, when the first of each lane that stands still was, and when
+-- the leases of other workers with jobs on loan end. A lease that was given back has ended long ago.
+select 'due', lane.number, next.ready_at
 from unnest(%(moving)s::int4[]) as lane (number)
+cross join lateral (
+    select ready_at from {schema}.ready
+    where ready.lane = lane.number and ready.ready_at > %(now)s order by ready_at limit 1) as next
 union all
-select lane.number,
-    (select ready_at from {schema}.ready where ready.lane = lane.number order by ready_at limit 1), null
+select 'first', lane.number, first.ready_at
 from unnest(%(standing)s::int4[]) as lane (number)
-
--- name: leases
--- Other workers with jobs on loan.
-select lease_until, has_left from {schema}.worker
+cross join lateral (
+    select ready_at from {schema}.ready where ready.lane = lane.number order by ready_at limit 1) as first
+union all
+select 'lease', number, lease_until from {schema}.worker
 where number <> %(worker)s and number in (select worker from {schema}.running)
