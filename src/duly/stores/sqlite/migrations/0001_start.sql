@@ -193,10 +193,15 @@ create table duly_start (
 create index duly_start_task on duly_start (task, at);
 
 -- Keyed requests committed with a transaction of the caller, waiting for the engine to place them.
+-- One that could not be read is set aside with the number of the format its reader knew, so that only
+-- a reader of a newer format looks at it again.
 create table duly_intake (
     number integer primary key,
     id text not null unique,
     key text,
     offered_at integer not null,
+    set_aside integer not null default 0,
     request text not null
 ) strict;
+
+create index duly_intake_unread on duly_intake (set_aside);

@@ -8,7 +8,16 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from duly.job import Request
-from duly.stores.sqlite.operations.moment import span, span_or_none, stamp, stamp_or_none
+from duly.stores.sqlite.operations.moment import (
+    instant_or_none,
+    span,
+    span_or_none,
+    stamp,
+    stamp_or_none,
+)
+
+ROOM: Final = 2**62
+"""Half of what a column holds, so that a time and a length can be added."""
 
 
 class Arrival(NamedTuple):
@@ -57,6 +66,20 @@ def columns(arrival: Arrival, *, due: int | None = None, is_parked: bool = False
         "context": request.context,
         "is_parked": int(is_parked),
     }
+
+
+def rehearse(arrival: Arrival) -> Arrival:
+    """Fail now, alone, rather than in the statement that stores it together with others."""
+    guard = arrival.request.guard
+    window = None if guard is None else arrival.at + span(guard.window)
+    for moment in (arrival.due, arrival.expires_at, window):
+        instant_or_none(moment)  # who reads the job must be able to say when
+    for value in columns(arrival).values():
+        if isinstance(value, str):
+            value.encode()
+        elif isinstance(value, int) and abs(value) >= ROOM:
+            raise OverflowError(f"{value} is more than can be stored")
+    return arrival
 
 
 _shape: Final = attrgetter(

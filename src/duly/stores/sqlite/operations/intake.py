@@ -7,14 +7,16 @@ and placed by the next operation of the engine, as if it had been put at the mom
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, NamedTuple
 
 from duly.job import Clash, Decision, Delivery, Guard, Keep, Overlap, Request
 from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
-from duly.stores.sqlite.operations.arrivals import Arrival
+from duly.stores.sqlite.operations.arrivals import Arrival, rehearse
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.moment import (
     duration,
@@ -31,7 +33,37 @@ from duly.stores.sqlite.operations.world import World
 
 SQL = statements("intake")
 
+FORMAT: Final = 1
+"""Rises when `encode` learns to write what older code cannot read: a field's new meaning, a new word."""
 FIELDS: Final = frozenset(field.name for field in fields(Request))
+PLAIN: Final[dict[str, type | UnionType]] = {
+    "id": str,
+    "task": str,
+    "arguments": str,
+    "queue": str,
+    "priority": int,
+    "key": str | None,
+    "serial": str | None,
+    "per_key": int,
+    "perpetual": bool,
+    "context": str,
+}
+"""Fields that are written as they are."""
+
+_log = logging.getLogger("duly.sqlite")
+
+
+class Line(NamedTuple):
+    """A request as it was written down."""
+
+    number: int
+    id: str
+    offered_at: int
+    text: str
+
+    def read(self) -> Arrival:
+        """The request, known to be one that can be stored; fails in as many ways as a text can be wrong."""
+        return rehearse(Arrival(decode(self.text), self.offered_at))
 
 
 def offer(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
@@ -51,6 +83,7 @@ def _append(world: World, request: Request) -> Steps[Placed]:
     known = yield Statement(PUT["known"], {"id": request.id})
     if known:
         return Placed(request.id, known[0][0], Decision.KEPT)
+    rehearse(Arrival(request, world.now))
     line = {"id": request.id, "key": request.key, "offered_at": world.now, "request": encode(request)}
     yield Statement(SQL["append"], line)
     return Placed(request.id, 0, Decision.PENDING)
@@ -58,16 +91,42 @@ def _append(world: World, request: Request) -> Steps[Placed]:
 
 def absorb(world: World) -> Steps[None]:
     """Place what was committed since the last look, oldest first."""
-    pending = yield Statement(SQL["pending"])
-    if pending:
-        yield Statement(SQL["clear"])
-        yield from put_arrivals(world, [Arrival(decode(text), at) for at, text in pending])
+    pending = yield Statement(SQL["pending"], {"format": FORMAT})
+    if not pending:
+        return
+    arrivals: list[Arrival] = []
+    for line in (Line(*values) for values in pending):
+        try:
+            arrivals.append(line.read())
+        except Exception as error:  # one bad line must not keep every worker from everything else
+            yield from _set_aside(line, error)
+    yield Statement(SQL["clear"], {"format": FORMAT})
+    yield from put_arrivals(world, arrivals)
+
+
+def _set_aside(line: Line, error: Exception) -> Steps[None]:
+    """Leave it to newer code, which may have written it, and out of the way of ours."""
+    _log.error(
+        "The request %s cannot be read by this version of Duly (%s: %s). It stays in the intake for a newer "
+        "one; if there is none, delete its row there and enqueue it again.",
+        line.id,
+        type(error).__name__,
+        error,
+    )
+    yield Statement(SQL["set_aside"], {"number": line.number, "format": FORMAT})
 
 
 def pending_of(ids: Sequence[str], key: str | None) -> Steps[list[Arrival]]:
     """Requests not yet placed, newest first, for those who ask by id or key."""
     found = yield Statement(SQL["pending_of"], {"ids": pack(ids), "key": key})
-    return [Arrival(decode(text), at) for at, text in found]
+    return [arrival for values in found if (arrival := _read_or_none(Line(*values))) is not None]
+
+
+def _read_or_none(line: Line) -> Arrival | None:
+    try:
+        return line.read()
+    except Exception:  # who absorbs it says so
+        return None
 
 
 def encode(request: Request) -> str:
@@ -100,6 +159,9 @@ def encode(request: Request) -> str:
 def decode(text: str) -> Request:
     """The request that `encode` wrote; a field that only newer code knows is left to newer code."""
     values: dict[str, Any] = {name: value for name, value in json.loads(text).items() if name in FIELDS}
+    for name, kind in PLAIN.items():
+        if not isinstance(values[name], kind):
+            raise TypeError(f"{name} is of type {type(values[name]).__name__}")
     guard, keep = values["guard"], values["keep"]
     values |= {
         "run_after": instant_or_none(values["run_after"]),
