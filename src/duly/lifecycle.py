@@ -216,14 +216,19 @@ def _yield_to(queued: str, verdict: Verdict) -> Conclusion:
     return Conclusion("absorb", f"absorbed by {queued}", Settled.SETTLED)
 
 
+def legible(text: str) -> str:
+    """What a run says may hold halves of characters, which no store can write: they are spelt out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _reason(verdict: Verdict) -> str:
     match verdict:
         case Fail(reason=reason) | Skip(reason=reason):
-            return reason
+            return legible(reason)
         case Crash(evidence=evidence):
-            return f"crashed: {evidence}"
+            return legible(f"crashed: {evidence}")
         case Release(note=note):
-            return note
+            return legible(note)
         case _:
             return ""
 
@@ -232,11 +237,11 @@ def error_of(verdict: Verdict) -> str | None:
     """The error text a verdict carries, if any."""
     match verdict:
         case Fail(error=error) | TryAgain(error=error):
-            return error
+            return legible(error)
         case Again(error=error) | Stop(error=error):
-            return error
+            return None if error is None else legible(error)
         case Crash(evidence=evidence):
-            return f"crashed: {evidence}"
+            return legible(f"crashed: {evidence}")
         case _:
             return None
 

@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import datetime
 
 from duly.job import Job, State
+from duly.lifecycle import legible
 from duly.stores.contract import Census, Page, Scope, Selection, Standing
 from duly.stores.memory.world import Row, World
 
@@ -17,13 +18,14 @@ def matching(world: World, selection: Selection) -> list[Row]:
 
 
 def _matches(row: Row, selection: Selection) -> bool:
+    error = legible(selection.error or "").lower()
     return (
         (not selection.ids or row.id in selection.ids)
         and (not selection.tasks or row.task in selection.tasks)
         and (not selection.states or row.state in selection.states)
         and (not selection.queues or row.queue in selection.queues)
         and (selection.key is None or row.key == selection.key)
-        and (selection.error is None or selection.error.lower() in (row.error or "").lower())
+        and error in (row.error or "").lower()
     )
 
 

@@ -12,6 +12,8 @@ from duly.stores.memory.world import Row, Window, World, expiry
 
 
 def put(world: World, requests: Sequence[Request]) -> list[Placed]:
+    for request in requests:
+        _refuse_halves(request)
     return [put_one(world, request) for request in requests]
 
 
@@ -29,6 +31,14 @@ def put_one(world: World, request: Request) -> Placed:
     if placement.opens_window and request.guard and request.lane_of_serial:
         world.windows[request.lane_of_serial] = Window(now + request.guard.window, placement.id)
     return Placed(placement.id, generation, placement.decision)
+
+
+def _refuse_halves(request: Request) -> None:
+    """Half a character cannot be written by any other store, so it is refused here too."""
+    for text in (request.id, request.task, request.queue, request.key, request.serial):
+        (text or "").encode()
+    for text in (request.arguments, request.context):
+        text.encode()
 
 
 def due_of(request: Request, now: datetime) -> datetime:

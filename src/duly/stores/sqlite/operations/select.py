@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from duly.job import State
+from duly.lifecycle import legible
 from duly.stores.contract import Selection
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
@@ -76,7 +77,7 @@ def _parameters(selection: Selection) -> dict[str, Any]:
     return {
         "ids": pack(selection.ids),
         "key": selection.key,
-        "error": selection.error.lower() if selection.error else None,
+        "error": legible(selection.error).lower() if selection.error else None,
         "tasks": pack(selection.tasks) if selection.tasks else None,
         "states": pack(selection.states) if selection.states else None,
         "queues": pack(selection.queues) if selection.queues else None,
