@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, Final, NoReturn, TypeVar
 
 from duly.clock import Clock, SystemClock
-from duly.errors import BadRequest, DefinitionError, MissingExtra, WrongConnection
+from duly.errors import DefinitionError, MissingExtra, WrongConnection
 from duly.job import Delivery
 from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation, Statement
@@ -34,7 +34,7 @@ from duly.stores.redis.address import parse
 from duly.stores.redis.doorbell import Line
 from duly.stores.redis.faults import code_of, explained
 from duly.stores.redis.moment import stamp
-from duly.stores.redis.packing import pack
+from duly.stores.redis.packing import packed
 from duly.stores.redis.scripts import script
 
 T = TypeVar("T")
@@ -192,7 +192,8 @@ class Driver:
 
     def _call(self, statement: Statement) -> Any:
         wanted = script(statement.text)
-        values = (1, self._prefix, *self._time(), _packed(statement))
+        given = statement.parameters
+        values = (1, self._prefix, *self._time(), given if isinstance(given, bytes) else packed(given))
         try:
             reply = self._client.execute_command("EVALSHA", wanted.sha, *values)
         except exceptions.NoScriptError:  # a restart or SCRIPT FLUSH: the text teaches it again
@@ -256,16 +257,6 @@ class Driver:
         except (ValueError, TypeError) as error:
             raise DefinitionError(f"{self._address.shown} cannot be understood: {error}.") from error
         return redis.Redis(connection_pool=pool)
-
-
-def _packed(statement: Statement) -> bytes:
-    try:
-        return pack(statement.parameters).encode()
-    except UnicodeEncodeError as error:
-        raise BadRequest(
-            f"{error.object[error.start : error.end]!r} is half a character and cannot be stored. "
-            "Decode text with errors='replace', or pass bytes in an encoding of your own."
-        ) from error
 
 
 def _checked(namespace: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from duly.job import Job
+from duly.lifecycle import legible
 from duly.stores.contract import Page, Selection
 from duly.stores.drive import Statement, Steps
 from duly.stores.redis.packing import read_job, selection_values
@@ -61,4 +62,4 @@ def _walk(
 
 
 def _has_error(selection: Selection, error: str | None) -> bool:
-    return not selection.error or selection.error.lower() in (error or "").lower()
+    return not selection.error or legible(selection.error).lower() in (error or "").lower()

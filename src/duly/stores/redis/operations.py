@@ -41,6 +41,7 @@ from duly.stores.redis.packing import (
     ask_values,
     card_text,
     fence_values,
+    packed,
     read_card,
     read_claim,
     request_values,
@@ -81,10 +82,12 @@ class Operations:
         def steps() -> Steps[list[Placed]]:
             for delivery in {request.delivery for request in requests}:
                 self.check_delivery(delivery)
+            values = [request_values(request) for request in requests]
+            # All are packed before the first is sent: one that cannot be stored keeps the others out too.
+            parts = [packed(values[at : at + LARGEST_PUT]) for at in range(0, len(values), LARGEST_PUT)]
             placed: list[Placed] = []
-            for first in range(0, len(requests), LARGEST_PUT):
-                part = requests[first : first + LARGEST_PUT]
-                rows = yield Statement("put", [request_values(request) for request in part])
+            for part in parts:
+                rows = yield Statement("put", part)
                 placed += [
                     Placed(job_id, generation, Decision(decision)) for job_id, generation, decision in rows
                 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring
 from typing import Any, Final
 
+from duly.errors import BadRequest
 from duly.job import Claim, Delivery, Fence, HistoryLine, Job, Request, State, Wish
 from duly.lifecycle import (
     EVENTS,
@@ -34,8 +35,19 @@ from duly.stores.redis.moment import (
 _UNDISTURBED: Final = Standing()
 _PLAIN_DONE: Final = Done()
 
-pack: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """One encoder for everything: making it anew would cost more than using it."""
+
+
+def packed(values: Any) -> bytes:
+    """Values for a script. Half a character is refused: nobody could read it back."""
+    try:
+        return _encode(values).encode()
+    except UnicodeEncodeError as error:
+        raise BadRequest(
+            f"{error.object[error.start : error.end]!r} is half a character and cannot be stored. "
+            "Decode the text with errors='replace', or pass bytes."
+        ) from error
 
 
 # --- to the scripts -----------------------------------------------------------------------------
@@ -118,7 +130,7 @@ def ask_values(ask: Ask, nonce: str) -> dict[str, Any]:
     """A worker's request for work, for `read_ask`."""
     return {
         "worker": ask.worker,
-        "card": pack(_card_values(WorkerCard(ask.worker, ask.worker, "", 0, instant(0)), started_at=None)),
+        "card": _encode(_card_values(WorkerCard(ask.worker, ask.worker, "", 0, instant(0)), started_at=None)),
         "lease": span(ask.lease),
         "limit": ask.limit,
         "free": ask.free,
@@ -160,7 +172,7 @@ def selection_values(selection: Selection, *, spares: Sequence[str] = ()) -> dic
 
 def card_text(card: WorkerCard) -> str:
     """A worker's card, as `workers` gives it back."""
-    return pack(_card_values(card, started_at=stamp(card.started_at)))
+    return _encode(_card_values(card, started_at=stamp(card.started_at)))
 
 
 def _card_values(card: WorkerCard, started_at: int | None) -> list[Any]:

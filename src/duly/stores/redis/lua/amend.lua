@@ -28,9 +28,8 @@ local function delete(row)
         rows.set_order(row, "wish", "delete")
         return answer(row, true, "asked to stop, then deleted")
     end
-    local serial = lifecycle.serial_of(row)
     index.remove(row)
-    lifecycle.promote(serial)
+    lifecycle.promote(row.serial)
     return answer(row, true, "deleted")
 end
 
@@ -71,8 +70,8 @@ local function start_afresh(row)
         pending.rank("results", row.id, false)
     end
     index.update(row)
-    if rest.serial then
-        pending.write("markers", rest.serial, false)
+    if row.serial then
+        pending.write("markers", row.serial, false)
     end
 end
 

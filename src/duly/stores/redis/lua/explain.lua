@@ -2,15 +2,15 @@
 -- [[job], [now, ready_at], [run in front, its worker, end of its lease], [[scope:name, until, reason], …],
 --  [[name, whether its lease holds, card], …]] or [] where there is no such job
 
-local rows, lifecycle, serials, showing = need("rows", "lifecycle", "serials", "showing")
+local rows, serials, showing = need("rows", "serials", "showing")
 
 local row = rows.of(given.id)
 if not row then
     return "[]"
 end
 
-local serial, front = lifecycle.serial_of(row), "[]"
-local first = serial and serials.rows_in(serials.view_of(serial).r)[1]
+local front = "[]"
+local first = row.serial and serials.rows_in(serials.view_of(row.serial).r)[1]
 if first then
     front = show_all({ first.id, first.worker, workers.lease_end(first.worker) }, 3)
 end

@@ -5,19 +5,22 @@ do
     local places = {} -- where each lent job that has a serial stood in the order of lending
 
     local function place_of(row, lane)
-        local serial = rows.open(row).serial
-        return { priority = lane.priority, ready_at = row.ready_at, generation = row.generation, serial = serial }
+        return {
+            priority = lane.priority,
+            ready_at = row.ready_at,
+            generation = row.generation,
+            serial = row.serial,
+        }
     end
 
     local function must_park(row)
-        local serial = lifecycle.serial_of(row)
-        local per_key = serial and row.rest.per_key or 0
-        return per_key > 0 and #serials.view_of(serial).r >= per_key
+        local per_key = row.serial and rows.open(row).per_key or 0
+        return per_key > 0 and #serials.view_of(row.serial).r >= per_key
     end
 
     local function lend(row, lane, ask)
         lending.record_row(row, lane)
-        if lifecycle.serial_of(row) then
+        if row.serial then
             places[#places + 1] = place_of(row, lane)
         end
         if row.has_orders and rows.open(row).wish == "hurry" then

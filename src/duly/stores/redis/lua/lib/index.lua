@@ -106,8 +106,9 @@ do
     local function index_generation(row)
         local generation = row.state and row.generation or false
         pending.rank("all", row.id, generation)
-        if row.is_keyed and rows.open(row).key then
-            pending.rank("key:" .. row.rest.key, row.id, generation)
+        local key = row.is_keyed and rows.open(row).key
+        if key then
+            pending.rank("key:" .. key, row.id, generation)
         end
     end
 
@@ -119,7 +120,7 @@ do
         if row.has_expiry or row.rest then
             index_expiry(row)
         end
-        if row.is_keyed and rows.open(row).serial then
+        if row.serial then
             serials.stand(row)
         end
         if row.was_generation ~= row.generation or not row.state then
@@ -166,6 +167,7 @@ do
             nonce = NOBODYS,
             worker = "",
             lane = lane.name,
+            serial = request.serial,
             reason = "",
             is_at_most_once = request.delivery == "at_most_once",
             is_keyed = request.key ~= nil or request.serial ~= nil,
@@ -177,7 +179,6 @@ do
                 created_at = now,
                 expires_at = request.expires_after and now + request.expires_after,
                 key = request.key,
-                serial = request.serial,
                 overlap = request.overlap,
                 per_key = request.per_key,
                 perpetual = request.perpetual,

@@ -30,34 +30,29 @@ do
         end
     end
 
-    function lifecycle.serial_of(row)
-        return row.is_keyed and rows.open(row).serial or nil
-    end
-
     -- A perpetual that was stopped stays stopped, unless it is deleted or a newer request stands.
-    local function mark(row, serial)
+    local function mark(row)
         local rest = rows.open(row)
-        if not (serial and rest.perpetual) or rest.wish == "delete" then
+        if not (row.serial and rest.perpetual) or rest.wish == "delete" then
             return
         end
-        local view = serials.view_of(serial)
+        local view = serials.view_of(row.serial)
         if #view.w + #view.p + #view.r == 0 then
-            pending.write("markers", serial, whole(now))
+            pending.write("markers", row.serial, whole(now))
         end
     end
 
     -- A terminal move. Whoever waits parked behind this serial may now be promoted.
     function lifecycle.finish(row, event, reason)
-        local serial = lifecycle.serial_of(row)
         row.state = verdicts.move(row.state, event)
         row.reason = reason
         row.finished_at = now
         row.is_parked = false
         index.update(row)
         if event == "cancel" or event == "stop" then
-            mark(row, serial)
+            mark(row)
         end
-        lifecycle.promote(serial)
+        lifecycle.promote(row.serial)
     end
 
     function lifecycle.wait_again(row, event, ready_at)
@@ -68,7 +63,7 @@ do
         row.has_begun, row.began_isolated = false, false
         rows.forget_progress(row)
         index.update(row)
-        lifecycle.promote(lifecycle.serial_of(row))
+        lifecycle.promote(row.serial)
     end
 
     -- The one condition of every write by a worker.

@@ -1,19 +1,23 @@
--- plain: the straight way for jobs about which there is nothing to decide: no key, no expiry, no order, no
--- failure yet. Creating, lending and finishing one writes exactly what rows and index would write, without
--- making a table of it, which is most of the cost. Whatever is not plain is refused here.
+-- plain: the straight way for jobs about which there is nothing to decide: nothing else of their serial is
+-- live, and they have no expiry, no order, no failure yet. Creating, lending and finishing one writes exactly
+-- what rows and index would write, without making a table of it, which is most of the cost. Whatever is not
+-- plain is refused here.
 -- The fields of a packed job, here and in rows: state, flags, generation, born, epoch, lines, attempt,
--- ready_at, finished_at, keep_done, nonce, worker, lane, reason, shown, story, rest.
+-- ready_at, finished_at, keep_done, nonce, worker, lane, reason, shown, story, serial, rest.
 
 local plain = {}
 do
+    local KEYED = 512 -- the one flag a plain job may have
     local pack, unpack_all, numbered = cmsgpack.pack, cmsgpack.unpack, naming.numbered
     local texts, kept = stored.texts, pending.kept
     local now_shown = whole(now)
-    local states, bodies, everything, left, forgotten, ready, lent, released, counts, workers_shown
+    local states, bodies, everything, left, forgotten, unmarked, emptied
+    local ready, lent, released, counts, begun, moved, workers_shown
 
     local function begin()
-        states, bodies, everything, left, forgotten = {}, {}, {}, {}, {}
-        ready, lent, released, counts, workers_shown = {}, {}, {}, {}, {} -- by lane or worker
+        states, bodies, everything, left, forgotten, unmarked, emptied = {}, {}, {}, {}, {}, {}, {}
+        ready, lent, released, counts, begun, moved = {}, {}, {}, {}, {}, {} -- by lane, worker or serial
+        workers_shown = {}
     end
     begin()
 
@@ -33,22 +37,49 @@ do
         return workers_shown[worker]
     end
 
+    -- Whether so many jobs of the serial are live, and this call has not dealt with it before.
+    local function has_only(serial, jobs)
+        if not serial then
+            return true
+        elseif stored.serials[serial] or call("ZCARD", prefix .. "serial:" .. serial) ~= jobs then
+            return false
+        end
+        stored.serials[serial] = true
+        return true
+    end
+
+    local function asks_little(values)
+        return not values[9] and values[10] ~= "seed" and not values[13] and values[15] ~= "at_most_once"
+    end
+
+    local function begin_serial(serial, key, id, generation)
+        unmarked[#unmarked + 1] = serial
+        begun[serial] = { generation, "w" .. id }
+        if key then
+            pending.rank("key:" .. key, id, generation)
+        end
+    end
+
     -- Answers the generation of the new job, or nil if it takes more than this.
     -- The values of a request are in the order that requests.read names.
     function plain.create(values)
-        local id, delivery = values[1], values[15]
-        if values[5] or values[6] or values[9] or delivery == "at_most_once" then
+        local id, key, serial = values[1], values[5] or nil, values[6] or nil
+        if not (asks_little(values) and has_only(serial, 0)) then
             return nil
         end
         local generation = pending.count_up()
         local lane = naming.lane_of(values[2], values[3], values[4])
         local due = values[7] or (values[8] and now + values[8]) or now
         local tick = values[19] or nil
-        local shown = "null,0,0,0,0,false," .. whole(due) .. "," .. show(tick) .. ",null"
-        local rest = pack(0, 0, 0, due, nil, nil, nil, now, nil, nil, nil, values[11], values[12], values[18],
-            values[17], tick, delivery, nil)
-        keep(id, pack("waiting", 0, generation, generation, 0, 0, 0, due, nil, values[16], NOBODYS, "",
-            lane.name, "", shown, nil, rest))
+        local shown = show(key) .. ",0,0,0,0,false," .. whole(due) .. "," .. show(tick) .. ",null"
+        local flags = (key or serial) and KEYED or 0
+        local rest = pack(0, 0, 0, due, nil, nil, nil, now, nil, key, values[11], values[12], values[18],
+            values[17], tick, values[15], nil)
+        keep(id, pack("waiting", flags, generation, generation, 0, 0, 0, due, nil, values[16], NOBODYS, "",
+            lane.name, "", shown, nil, serial, rest))
+        if serial then
+            begin_serial(serial, key, id, generation)
+        end
         local queued = kept(ready, lane)
         local place, twice = #queued, #bodies
         queued[place + 1], queued[place + 2] = due, numbered(generation, id)
@@ -59,19 +90,26 @@ do
         return generation
     end
 
+    local function is_plain(flags, serial)
+        return flags == 0 or (flags == KEYED and has_only(serial, 1))
+    end
+
     -- Answers the claim as text before and after the body of the job, when it was due, and its generation.
     function plain.lend(id, lane, worker, secret)
         if not stored.is_untouched(id) then
             return nil
         end
-        local state, flags, generation, born, epoch, lines, attempt, ready_at, _, keep_done, _, _, name, reason, shown, story, rest =
+        local state, flags, generation, born, epoch, lines, attempt, ready_at, _, keep_done, _, _, name, reason, shown, story, serial, rest =
             unpack_all(texts[id])
-        if flags ~= 0 or state ~= "waiting" then
+        if state ~= "waiting" or not is_plain(flags, serial) then
             return nil
         end
         epoch = epoch + 1
-        keep(id, pack("running", 0, generation, born, epoch, lines, attempt, ready_at, nil, keep_done, secret,
-            worker, name, reason, shown, story, rest))
+        keep(id, pack("running", flags, generation, born, epoch, lines, attempt, ready_at, nil, keep_done, secret,
+            worker, name, reason, shown, story, serial, rest))
+        if serial then
+            moved[serial] = { id, generation }
+        end
         local held = kept(lent, worker)
         held[#held + 1] = id
         count(lane, "waiting", -1)
@@ -85,15 +123,20 @@ do
         if not stored.is_untouched(id) then
             return false
         end
-        local state, flags, generation, born, epoch, lines, attempt, ready_at, _, keep_done, nonce, worker, name, _, shown, _, rest =
+        local state, flags, generation, born, epoch, lines, attempt, ready_at, _, keep_done, nonce, worker, name, _, shown, _, serial, rest =
             unpack_all(texts[id])
-        if flags ~= 0 or lines ~= 0 or state ~= "running" or epoch ~= said_epoch or nonce ~= said_nonce then
+        if state ~= "running" or lines ~= 0 or epoch ~= said_epoch or nonce ~= said_nonce then
+            return false
+        elseif not is_plain(flags, serial) then
             return false
         end
         local line = "[" .. now_shown .. format(',"done",%d,%.0f,%d,', epoch, generation, attempt)
         line = line .. shown_worker(worker) .. "," .. (started_at and whole(started_at) or "null") .. ',""]'
-        keep(id, pack("done", 0, generation, born, epoch, 1, attempt, ready_at, now, keep_done, nonce, worker,
-            name, "", shown, line, rest))
+        keep(id, pack("done", flags, generation, born, epoch, 1, attempt, ready_at, now, keep_done, nonce, worker,
+            name, "", shown, line, serial, rest))
+        if serial then
+            emptied[#emptied + 1] = prefix .. "serial:" .. serial
+        end
         local held = kept(released, worker)
         held[#held + 1] = id
         left[#left + 1] = id
@@ -121,6 +164,22 @@ do
         end
     end
 
+    -- Each of these serials has one live job: it began, was lent, or is the last to go.
+    local function send_serials()
+        for serial, values in pairs(begun) do
+            call("ZADD", prefix .. "serial:" .. serial, values[1], values[2])
+        end
+        for serial, values in pairs(moved) do
+            local name = prefix .. "serial:" .. serial
+            call("ZADD", name, values[2], "r" .. values[1])
+            call("ZREM", name, "w" .. values[1])
+        end
+        for first = 1, #emptied, PORTION do
+            call("DEL", unpack(emptied, first, math.min(first + PORTION - 1, #emptied)))
+        end
+        pending.send("HDEL", "markers", unmarked)
+    end
+
     pending.writers[#pending.writers + 1] = function()
         if not states[1] then
             return
@@ -138,6 +197,7 @@ do
         end
         send_loans("SREM", released)
         send_loans("SADD", lent)
+        send_serials()
         begin()
     end
 end

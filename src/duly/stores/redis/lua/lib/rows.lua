@@ -12,7 +12,7 @@ do
         local rest = row.rest
         if not rest then
             rest = {}
-            rest.crashes, rest.deferrals, rest.cycle, rest.due, rest.first_failure, rest.superseded_by, rest.wish, rest.created_at, rest.expires_at, rest.key, rest.serial, rest.overlap, rest.per_key, rest.perpetual, rest.keep_failed, rest.tick, rest.delivery, rest.expires_after =
+            rest.crashes, rest.deferrals, rest.cycle, rest.due, rest.first_failure, rest.superseded_by, rest.wish, rest.created_at, rest.expires_at, rest.key, rest.overlap, rest.per_key, rest.perpetual, rest.keep_failed, rest.tick, rest.delivery, rest.expires_after =
                 cmsgpack.unpack(row.packed_rest)
             rest.was_expires_at = rest.expires_at
             row.rest = rest
@@ -41,7 +41,7 @@ do
     end
 
     local function unpack_row(id, text)
-        local state, flags, generation, born, epoch, lines, attempt, ready_at, finished_at, keep_done, nonce, worker, lane, reason, shown, story, packed_rest =
+        local state, flags, generation, born, epoch, lines, attempt, ready_at, finished_at, keep_done, nonce, worker, lane, reason, shown, story, serial, packed_rest =
             cmsgpack.unpack(text)
         local row = {
             id = id,
@@ -60,6 +60,7 @@ do
             reason = reason,
             shown = shown,
             story = story,
+            serial = serial,
             packed_rest = packed_rest,
             was_state = state,
             was_ready_at = ready_at,
@@ -115,7 +116,6 @@ do
             rest.created_at,
             rest.expires_at,
             rest.key,
-            rest.serial,
             rest.overlap,
             rest.per_key,
             rest.perpetual,
@@ -147,6 +147,7 @@ do
             row.reason,
             row.shown,
             row.story,
+            row.serial,
             row.packed_rest
         )
     end

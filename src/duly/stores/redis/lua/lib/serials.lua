@@ -10,6 +10,10 @@ do
         if view then
             return view
         end
+        if stored.serials[serial] then
+            flush() -- jobs of this serial went the straight way before, and that is not written yet
+        end
+        stored.serials[serial] = true
         view = { name = "serial:" .. serial, w = {}, p = {}, r = {} }
         local found = call("ZRANGE", prefix .. view.name, 0, -1, "WITHSCORES")
         for place = 1, #found, 2 do
@@ -53,7 +57,7 @@ do
         if before == after and row.was_generation == row.generation then
             return
         end
-        local serial = rows.open(row).serial
+        local serial = row.serial
         local view = serials.view_of(serial)
         if before then
             drop(view[before], row.id)

@@ -77,13 +77,12 @@ do
 
     -- The newest request that waits behind this run for the same key.
     local function queued_behind(row)
-        local serial = lifecycle.serial_of(row)
-        if not serial then
+        if not row.serial then
             return nil
         end
         local queued
-        for _, other in ipairs(serials.rows_in(serials.waiting_in(serials.view_of(serial)))) do
-            if rows.open(other).key == row.rest.key then
+        for _, other in ipairs(serials.rows_in(serials.waiting_in(serials.view_of(row.serial)))) do
+            if rows.open(other).key == rows.open(row).key then
                 queued = other.id
             end
         end

@@ -45,7 +45,7 @@ do
             lane.queue,
             lane.priority,
             rest.key,
-            rest.serial,
+            row.serial,
             row.generation,
             row.state,
             ready_at_of(row),

@@ -2,7 +2,10 @@
 
 local NOBODYS = "-" -- the nonce of a job that is not on loan: no claim has it
 
-local stored = { texts = {} }
+local stored = {
+    texts = {},
+    serials = {}, -- those that were looked at or changed in this call
+}
 do
     local texts = stored.texts
 
