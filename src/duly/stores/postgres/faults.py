@@ -53,7 +53,7 @@ def check_server(version: int, encoding: str, address: Address) -> None:
 def explained(error: BaseException, address: Address, doing: str) -> DulyError:
     """The error a caller sees."""
     if isinstance(error, UnicodeEncodeError):
-        return BadRequest(f"{doing} was given text that is no valid Unicode: {error}.")
+        return BadRequest(f"{doing} was given text with half of a character in it: {error}.")
     if isinstance(error, errors.DataError | errors.ProgramLimitExceeded):
         return BadRequest(f"{doing} was given a value that PostgreSQL cannot store: {_told(error, address)}.")
     if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName | errors.UndefinedColumn):

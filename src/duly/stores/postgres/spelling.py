@@ -12,6 +12,7 @@ from typing import Final
 from psycopg import sql
 
 from duly.job import FINISHED, Delivery, Overlap, Wish
+from duly.stores.sqlite.operations.intake import FORMAT
 
 CLOCK: Final = "(extract(epoch from clock_timestamp()) * 1000000)::int8"
 
@@ -20,7 +21,7 @@ LOCK_PATIENCE: Final = timedelta(milliseconds=100)
 
 MOMENT: Final = """
 select {clock}, coalesce((select max(number) from {schema}.lane), 0),
-    exists (select 1 from {schema}.intake)"""
+    exists (select 1 from {schema}.intake where set_aside < {format})"""
 """What every operation wants to know first."""
 
 SETTINGS: Final = """
@@ -73,7 +74,7 @@ class Manner:
 
     def __init__(self, spell: Spelling, patience: timedelta) -> None:
         limits = {"statement": _milliseconds(patience), "lock": _milliseconds(LOCK_PATIENCE)}
-        moment = spell.script(MOMENT, clock=CLOCK)
+        moment = spell.script(MOMENT, clock=CLOCK, format=str(FORMAT))
         ours = spell.script(SETTINGS, is_local="true", **limits) + b"; " + moment
         self.greeting = (
             spell.script(SETTINGS, is_local="false", **limits) + b"; prepare duly_moment as " + moment

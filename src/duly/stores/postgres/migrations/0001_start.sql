@@ -28,6 +28,7 @@ create table {schema}.job (
     keep_done bigint not null,
     keep_failed bigint not null,
     expires_at bigint,
+    expires_after bigint,
     tick bigint,
     first_failure bigint,
     lane integer not null,
@@ -264,9 +265,12 @@ create table {schema}.start (
 create index start_task on {schema}.start (task, at);
 
 -- Keyed requests committed with a transaction of the caller, waiting for the engine to place them.
+-- One that could not be read is set aside with the number of the format its reader knew, so that only a
+-- reader of a newer format looks at it again.
 create table {schema}.intake (
     number bigint generated always as identity primary key,
     offered_at bigint not null,
+    set_aside integer not null default 0,
     id text collate "C" not null,
     key text,
     request text not null
@@ -275,6 +279,8 @@ create table {schema}.intake (
     autovacuum_vacuum_threshold = 1000,
     vacuum_truncate = off
 );
+
+create index intake_unread on {schema}.intake (set_aside, number);
 
 -- Things counted for people, as amounts to be added up: one row for all would make writers queue.
 create table {schema}.tally (

@@ -27,7 +27,7 @@ SQL = statements("amend")
 def amend(
     world: World, selection: Selection, amendment: Amendment, *, by: str, limit: int
 ) -> Steps[list[Amended]]:
-    generations = yield from matching(world, selection, limit=limit)
+    generations = yield from matching(world, selection, limit=limit, spares=selection.spares)
     yield from _hold(world, generations, amendment)
     amended: list[Amended] = []
     for generation in generations:
@@ -126,7 +126,7 @@ def _start_afresh(row: Row, now: int) -> None:
     row.result = row.result_until = None
     row.is_suspect = False
     row.ready_at = row.due = now
-    row.expires_at = None
+    row.expires_at = row.expiry
     row.reason, row.worker = "", ""
 
 

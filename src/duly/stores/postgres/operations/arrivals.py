@@ -10,8 +10,17 @@ from typing import Any, Final, NamedTuple
 from duly.job import Request
 from duly.stores.postgres.operations.arrays import booleans, integers, stored, stored_or_none, words
 from duly.stores.postgres.operations.lanes import Book, Track
-from duly.stores.postgres.operations.moment import span, stamp, stamp_or_none
+from duly.stores.postgres.operations.moment import (
+    instant_or_none,
+    span,
+    span_or_none,
+    stamp,
+    stamp_or_none,
+)
 from duly.stores.postgres.operations.world import digest
+
+SMALL: Final = 2**15
+INTEGER: Final = 2**31
 
 
 class Arrival(NamedTuple):
@@ -62,6 +71,7 @@ def columns(arrival: Arrival, book: Book, *, due: int | None = None) -> dict[str
         "keep_done": span(request.keep.done),
         "keep_failed": span(request.keep.failed),
         "expires_at": arrival.expires_at,
+        "expires_after": span_or_none(request.expires_after),
         "tick": stamp_or_none(request.tick),
         "lane": book.number(arrival.track),
         "per_key": request.per_key,
@@ -77,12 +87,26 @@ def columns(arrival: Arrival, book: Book, *, due: int | None = None) -> dict[str
     }
 
 
+def rehearse(arrival: Arrival) -> Arrival:
+    """Fail now, alone, rather than in the statement that stores it together with others."""
+    request = arrival.request
+    window = None if request.guard is None else arrival.at + span(request.guard.window)
+    for moment in (arrival.due, arrival.expires_at, window):
+        instant_or_none(moment)  # who reads the job must be able to say when
+    for text in (request.id, request.task, request.queue, request.key, request.arguments, request.context):
+        (text or "").encode()
+    if not -SMALL <= request.priority < SMALL or not -INTEGER <= request.per_key < INTEGER:
+        raise OverflowError(f"{request.priority} or {request.per_key} is more than can be stored")
+    return arrival
+
+
 _NUMBERS: Final = (
     "due",
     "created_at",
     "keep_done",
     "keep_failed",
     "expires_at",
+    "expires_after",
     "tick",
     "lane",
     "per_key",

@@ -111,6 +111,7 @@ def _count(world: World, row: Row, settlement: Settlement, conclusion: Conclusio
             row.is_suspect = False
             row.cycle += 1
             row.due = stamp(wait_of(settlement.verdict, world.moment.instant))
+            row.expires_at = row.expiry
             row.arguments = settlement.arguments or row.arguments
         case TryAgain():
             row.attempt += 1

@@ -12,7 +12,7 @@ from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import stored, words
 from duly.stores.postgres.operations.arrivals import Arrival, are_alike, arrays, columns, keyed
 from duly.stores.postgres.operations.lanes import Track
-from duly.stores.postgres.operations.moment import instant, span, stamp
+from duly.stores.postgres.operations.moment import instant, span, span_or_none, stamp
 from duly.stores.postgres.operations.rows import Peer
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World, digest
@@ -199,7 +199,7 @@ def _merge(world: World, arrival: Arrival, into: str, due: int) -> Steps[int]:
     row.lane = world.book.number(Track(request.queue, row.track.task, request.priority))
     row.ready_at = min(row.ready_at, due)
     row.due = min(row.due, due)
-    row.expires_at = arrival.expires_at
+    row.expires_at, row.expires_after = arrival.expires_at, span_or_none(request.expires_after)
     row.attempt = row.crashes = row.deferrals = 0
     row.first_failure = None
     row.cycle += 1  # other arguments are another effect: the idempotency key must not repeat

@@ -26,6 +26,7 @@ class Row:
     due: int
     created_at: int
     expires_at: int | None
+    expires_after: int | None
     tick: int | None
     first_failure: int | None
     keep_done: int
@@ -104,6 +105,7 @@ class Row:
             "ready_at": self.ready_at,
             "due": self.due,
             "expires_at": self.expires_at,
+            "expires_after": self.expires_after,
             "first_failure": self.first_failure,
             "epoch": self.epoch,
             "attempt": self.attempt,
@@ -134,6 +136,11 @@ class Row:
             "superseded_by": self.superseded_by,
             "wish": self.wish,
         }
+
+    @property
+    def expiry(self) -> int | None:
+        """When nobody wants it any more, counted from its due time: each cycle has a time of its own."""
+        return None if self.expires_after is None else self.due + self.expires_after
 
     @property
     def line(self) -> HistoryLine | None:

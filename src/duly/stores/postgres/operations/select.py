@@ -6,10 +6,11 @@ only for ids and keys.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from duly.job import FINISHED, State
+from duly.lifecycle import legible
 from duly.stores.contract import Selection
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import integers, stored, stored_or_none, words
@@ -24,25 +25,30 @@ NEVER: Final = 2**63 - 1
 
 
 def matching(
-    world: World, selection: Selection, *, before: int | None = None, limit: int | None = None
+    world: World,
+    selection: Selection,
+    *,
+    before: int | None = None,
+    limit: int | None = None,
+    spares: Collection[str] = (),
 ) -> Steps[list[int]]:
-    """The generations of the jobs selected."""
+    """The generations of the jobs selected, but for those in the queues spared."""
     page = {"before": NEVER if before is None else before, "limit": limit}
-    selected = yield from _parameters(world, selection)
-    found = yield Statement(SQL[_statement(selection)], selected | page)
+    selected = yield from _parameters(world, selection, spares)
+    found = yield Statement(SQL[_statement(selection, spares)], selected | page)
     return [generation for (generation,) in found]
 
 
 def counted(world: World, selection: Selection) -> Steps[int]:
     """How many jobs are selected."""
-    if _statement(selection) != "standing":
+    if _statement(selection, ()) != "standing":
         return len((yield from matching(world, selection)))
-    selected = yield from _parameters(world, selection)
+    selected = yield from _parameters(world, selection, ())
     ((amount,),) = yield Statement(SQL["count"], selected)
     return int(amount)
 
 
-def _statement(selection: Selection) -> str:
+def _statement(selection: Selection, spares: Collection[str]) -> str:
     if selection.ids:
         return "by_id"
     if selection.key is not None:
@@ -50,17 +56,18 @@ def _statement(selection: Selection) -> str:
     # The empty text is part of every error, and of none: it selects all.
     if selection.error:
         return "by_error"
-    return "standing" if selection.tasks or selection.queues or selection.states else "newest"
+    narrows = selection.tasks or selection.queues or selection.states or spares
+    return "standing" if narrows else "newest"
 
 
-def _parameters(world: World, selection: Selection) -> Steps[dict[str, Any]]:
+def _parameters(world: World, selection: Selection, spares: Collection[str]) -> Steps[dict[str, Any]]:
     yield from world.book.update(world.moment)
     states = selection.states or tuple(State)
     return {
         "ids": words(selection.ids),
         "key": stored_or_none(selection.key),
-        "error": stored(selection.error.lower()) if selection.error else None,
-        "lanes": _lanes(world, selection),
+        "error": stored(legible(selection.error).lower()) if selection.error else None,
+        "lanes": _lanes(world, selection, spares),
         "states": words(states),
         "is_waiting": State.WAITING in states,
         "is_running": State.RUNNING in states,
@@ -68,11 +75,12 @@ def _parameters(world: World, selection: Selection) -> Steps[dict[str, Any]]:
     }
 
 
-def _lanes(world: World, selection: Selection) -> str | None:
+def _lanes(world: World, selection: Selection, spares: Collection[str]) -> str | None:
     """The lanes of the tasks and queues selected; None is all."""
-    if not selection.tasks and not selection.queues:
+    if not selection.tasks and not selection.queues and not spares:
         return None
-    return integers(number for number, track in world.book.items() if _is_in(track, selection))
+    lanes = [(number, track) for number, track in world.book.items() if track.queue not in spares]
+    return integers(number for number, track in lanes if _is_in(track, selection))
 
 
 def _is_in(track: Track, selection: Selection) -> bool:

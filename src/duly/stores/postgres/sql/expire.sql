@@ -1,5 +1,5 @@
 -- expire: jobs that nobody wants any more are skipped instead of lent. Part of a claim.
--- Rows of jobs that are on loan or have ended are swept out of the way; a job that waits again gets a new one.
+-- Rows that no waiting job stands behind are swept out of the way; a job that waits again gets a new one.
 
 -- name: skip_free
 -- Nothing can stand behind a job without a serial, so these go together.
@@ -32,4 +32,6 @@ delete from {schema}.expiry
 where lane = any (%(lanes)s::int4[]) and expires_at <= %(now)s
     and (exists (select 1 from {schema}.running where running.generation = expiry.generation)
         or exists (select 1 from {schema}.ended where ended.generation = expiry.generation)
-        or not exists (select 1 from {schema}.job where job.generation = expiry.generation))
+        or not exists (select 1 from {schema}.job
+            where job.generation = expiry.generation and job.lane = expiry.lane
+                and job.expires_at = expiry.expires_at))

@@ -30,20 +30,20 @@ select id, generation from made
 with given as (
     select *
     from unnest(%(due)s::int8[], %(created_at)s::int8[], %(keep_done)s::int8[], %(keep_failed)s::int8[],
-        %(expires_at)s::int8[], %(tick)s::int8[], %(lane)s::int4[], %(per_key)s::int4[], %(perpetual)s::bool[],
+        %(expires_at)s::int8[], %(expires_after)s::int8[], %(tick)s::int8[], %(lane)s::int4[], %(per_key)s::int4[], %(perpetual)s::bool[],
         %(serial)s::uuid[], %(overlap)s::text[], %(delivery)s::text[], %(id)s::text[], %(key)s::text[],
         %(chain)s::text[], %(context)s::text[], %(arguments)s::text[]) with ordinality
-        as made (due, created_at, keep_done, keep_failed, expires_at, tick, lane, per_key, perpetual, serial,
-            overlap, delivery, id, key, chain, context, arguments, place)
+        as made (due, created_at, keep_done, keep_failed, expires_at, expires_after, tick, lane, per_key,
+            perpetual, serial, overlap, delivery, id, key, chain, context, arguments, place)
     where not exists (select 1 from {schema}.job where job.id = made.id)
     order by made.place
 ), numbered as (
     select nextval('{literal}.generation') as generation, given.* from given
 ), made as (
     insert into {schema}.job (generation, entered, ready_at, due, created_at, keep_done, keep_failed, expires_at,
-        tick, lane, per_key, perpetual, serial, overlap, delivery, id, key, chain, context, arguments)
-    select generation, generation, due, due, created_at, keep_done, keep_failed, expires_at, tick, lane, per_key,
-        perpetual, serial, overlap, delivery, id, key, chain, context, arguments
+        expires_after, tick, lane, per_key, perpetual, serial, overlap, delivery, id, key, chain, context, arguments)
+    select generation, generation, due, due, created_at, keep_done, keep_failed, expires_at, expires_after, tick,
+        lane, per_key, perpetual, serial, overlap, delivery, id, key, chain, context, arguments
     from numbered
     on conflict (id) do nothing
     returning id, generation, lane, ready_at, expires_at, serial
@@ -62,9 +62,9 @@ select id, generation from made
 -- name: insert_ready
 with made as (
     insert into {schema}.job (generation, entered, ready_at, due, created_at, keep_done, keep_failed, expires_at,
-        tick, lane, per_key, perpetual, serial, overlap, delivery, id, key, chain, context, arguments)
+        expires_after, tick, lane, per_key, perpetual, serial, overlap, delivery, id, key, chain, context, arguments)
     values (%(generation)s, %(generation)s, %(due)s, %(due)s, %(created_at)s, %(keep_done)s, %(keep_failed)s,
-        %(expires_at)s, %(tick)s, %(lane)s, %(per_key)s, %(perpetual)s, %(serial)s::uuid, %(overlap)s,
+        %(expires_at)s, %(expires_after)s, %(tick)s, %(lane)s, %(per_key)s, %(perpetual)s, %(serial)s::uuid, %(overlap)s,
         %(delivery)s, %(id)s, %(key)s, %(chain)s, %(context)s, %(arguments)s)
     returning generation, lane, ready_at, expires_at, serial
 ), lined_up as (
@@ -80,9 +80,9 @@ select lane, expires_at, generation from made where expires_at is not null
 -- name: insert_parked
 with made as (
     insert into {schema}.job (generation, entered, ready_at, due, created_at, keep_done, keep_failed, expires_at,
-        tick, lane, per_key, perpetual, serial, overlap, delivery, id, key, chain, context, arguments)
+        expires_after, tick, lane, per_key, perpetual, serial, overlap, delivery, id, key, chain, context, arguments)
     values (%(generation)s, %(generation)s, %(due)s, %(due)s, %(created_at)s, %(keep_done)s, %(keep_failed)s,
-        %(expires_at)s, %(tick)s, %(lane)s, %(per_key)s, %(perpetual)s, %(serial)s::uuid, %(overlap)s,
+        %(expires_at)s, %(expires_after)s, %(tick)s, %(lane)s, %(per_key)s, %(perpetual)s, %(serial)s::uuid, %(overlap)s,
         %(delivery)s, %(id)s, %(key)s, %(chain)s, %(context)s, %(arguments)s)
     returning generation, lane, ready_at, expires_at, serial
 ), set_aside as (

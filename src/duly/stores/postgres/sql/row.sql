@@ -3,7 +3,7 @@
 
 -- name: load
 select job.generation, job.id, job.entered, job.lane, job.ready_at, job.due, job.created_at, job.expires_at,
-    job.tick, job.first_failure, job.keep_done, job.keep_failed, job.serial::text,
+    job.expires_after, job.tick, job.first_failure, job.keep_done, job.keep_failed, job.serial::text,
     coalesce(ended.epoch, running.epoch, job.epoch), job.attempt, job.crashes, job.deferrals, job.cycle,
     job.per_key, job.overlap, job.delivery, job.perpetual, job.is_suspect, job.key, job.chain, job.context,
     job.arguments, case when ended.generation is null then job.error else ended.error end,
@@ -68,7 +68,7 @@ values (%(generation)s, %(finished_at)s, %(forget_at)s, %(seed)s, %(result_until
 -- The columns of the wide row that may change. Its error is the one of a job that has not ended.
 update {schema}.job
 set lane = %(lane)s, ready_at = %(ready_at)s, due = %(due)s, expires_at = %(expires_at)s,
-    first_failure = %(first_failure)s, epoch = %(epoch)s, attempt = %(attempt)s, crashes = %(crashes)s,
+    expires_after = %(expires_after)s, first_failure = %(first_failure)s, epoch = %(epoch)s, attempt = %(attempt)s, crashes = %(crashes)s,
     deferrals = %(deferrals)s, cycle = %(cycle)s, is_suspect = %(is_suspect)s, context = %(context)s,
     arguments = %(arguments)s, error = %(error)s
 where generation = %(generation)s

@@ -124,6 +124,7 @@ with given as (
         crashes = case gone.event when 'again' then 0 else job.crashes end,
         cycle = case gone.event when 'again' then job.cycle + 1 else job.cycle end,
         due = case gone.event when 'again' then gone.ready_at else job.due end,
+        expires_at = case gone.event when 'again' then gone.ready_at + job.expires_after else job.expires_at end,
         first_failure = case gone.event when 'again' then null
             when 'retry' then coalesce(job.first_failure, %(now)s::int8) else job.first_failure end,
         is_suspect = case gone.event when 'again' then false else job.is_suspect end,
