@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from duly import failpoints
 from duly.app import App
 from duly.converse import converse
 from duly.errors import StoreError, StoreUnavailable
 from duly.ids import spread
-from duly.job import Fence
+from duly.job import Delivery, Fence
 from duly.kinds import periodic
 from duly.lifecycle import Fail, Settled
 from duly.run import Progress, Signal, Throttle, describe
@@ -291,10 +292,11 @@ class Pump:
         """Record starts, then start. Recording is idempotent, so a lost answer is simply asked for again."""
         waiting = self._bench.take_to_begin()
         while waiting:
-            isolated = runs_in_child(waiting[0])
-            part = [holding for holding in waiting if runs_in_child(holding) is isolated]
+            kind = _kind_of_start(waiting[0])
+            part = [holding for holding in waiting if _kind_of_start(holding) == kind]
+            fences = [holding.claim.fence for holding in part]
             try:
-                begun = self._store.run(self._store.begin([_claim(each) for each in part], isolated=isolated))
+                begun = self._store.run(self._store.begin(fences, isolated=kind.isolated, once=kind.once))
             except StoreError:
                 self._bench.begin_later(waiting)
                 raise
@@ -377,8 +379,16 @@ def _outlasts(held: Switch, wanted: Switch) -> bool:
     return held.until is None or (wanted.until is not None and held.until >= wanted.until)
 
 
-def _claim(holding: Holding) -> Fence:
-    return holding.claim.fence
+class Start(NamedTuple):
+    """What is recorded of a start."""
+
+    isolated: bool
+    once: bool
+
+
+def _kind_of_start(holding: Holding) -> Start:
+    """The promise of the code that starts it counts, whatever it was when the job was enqueued."""
+    return Start(runs_in_child(holding), holding.task.options.delivery is Delivery.AT_MOST_ONCE)
 
 
 def _fence(item: Concluded | Settlement) -> Fence:
