@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from duly.converse import Conversation, aconverse, converse
 from duly.durations import Duration, duration
 from duly.errors import BadRequest, ResultTimeout, UnknownJob
-from duly.job import FINISHED, Job, State
+from duly.job import FINISHED, LIVE, Job, State
 from duly.stores.contract import Amended, Amendment, Cancel, Delete, Page, Postpone, Revive, Selection, Store
 from duly.stores.drive import Operation
 
@@ -20,6 +21,12 @@ T = TypeVar("T")
 JobList = list[Job]
 AmendedList = list[Amended]
 """Named, because inside `Jobs` the word `list` is a method."""
+
+BATCH = 500
+"""Jobs per write: an order to a hundred thousand must not keep everybody else from the store."""
+
+MEANT: Final[Mapping[type[Amendment], frozenset[State]]] = {Cancel: LIVE, Postpone: LIVE, Revive: FINISHED}
+"""The states an order by filters is about, unless these say."""
 
 FIRST_LOOK, LAST_LOOK = 0.002, 0.1
 """Seconds between two looks at a job that somebody waits for: quick at first, then gentle."""
@@ -41,6 +48,11 @@ class Acted(NamedTuple):
 
     def __bool__(self) -> bool:
         return bool(self.changed)
+
+    def note(self, answers: AmendedList) -> None:
+        """The store's answers to one part of the order."""
+        self.changed.extend(answer.id for answer in answers if answer.took_effect)
+        self.refused.update({answer.id: answer.reason for answer in answers if not answer.took_effect})
 
 
 class Jobs:
@@ -154,11 +166,28 @@ class Jobs:
     ) -> Conversation[Acted]:
         if not jobs and not filters:  # cancel(*[]) must not mean everything
             raise BadRequest("Say which jobs are meant: their ids, or filters such as task='…', state='…'.")
-        chosen = selection({**filters, "ids": tuple(id_of(job) for job in jobs)})
-        answers: AmendedList = yield self._store().amend(chosen, order, by=by)
+        acted = Acted([], {})
+        if jobs:
+            ids = tuple(dict.fromkeys(id_of(job) for job in jobs))
+            for start in range(0, len(ids), BATCH):
+                part = selection({**filters, "ids": ids[start : start + BATCH]})
+                acted.note((yield self._store().amend(part, order, by=by, limit=BATCH)))
+        else:
+            meant = selection({"state": MEANT.get(type(order)), **filters})
+            yield from self._amend_matching(meant, order, by, acted)
         self._store().ring()
-        changed = [answer.id for answer in answers if answer.took_effect]
-        return Acted(changed, {answer.id: answer.reason for answer in answers if not answer.took_effect})
+        return acted
+
+    def _amend_matching(
+        self, meant: Selection, order: Amendment, by: str, acted: Acted
+    ) -> Conversation[None]:
+        """From new to old, part by part: one that was refused still matches, and must not be met again."""
+        page: JobList = yield self._store().find(meant, Page(BATCH))
+        while page:
+            ids = tuple(job.id for job in page if job.queue not in meant.spares)
+            if ids:
+                acted.note((yield self._store().amend(replace(meant, ids=ids), order, by=by, limit=BATCH)))
+            page = yield self._store().find(meant, Page(BATCH, before=page[-1].generation))
 
 
 class Pace:
