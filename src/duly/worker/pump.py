@@ -26,10 +26,11 @@ from duly.run import Progress, Signal, Throttle, describe
 from duly.schedules import register
 from duly.stores.contract import Ask, Claimed, Scope, Settlement, Switch
 from duly.worker.beat import Heartbeat
-from duly.worker.bench import Bench, runs_in_child
+from duly.worker.bench import Bench
 from duly.worker.endings import Concluded, settlement_of, tell_end
 from duly.worker.failures import hook_call
 from duly.worker.hand import Halt, Hand, Holding
+from duly.worker.isolation import runs_in_child
 from duly.worker.lanes import Lanes
 from duly.worker.seeds import seeds
 from duly.worker.turns import take_turns
@@ -167,7 +168,8 @@ class Pump:
     def _wait(self) -> float:
         """Until the next look, or without end when nothing could be taken anyway; the bell wakes us."""
         now = time.monotonic()
-        next_look = self._look_at if self._can_take else now + 1.0
+        pause = 0.1 if self.is_draining else 1.0  # a grace that ends rings no bell
+        next_look = self._look_at if self._can_take else now + pause
         return min(next_look, self._seed_at, self._prune_at) - now
 
     def _room(self) -> int:
