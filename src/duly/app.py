@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -24,6 +23,7 @@ from duly.errors import (
 )
 from duly.events import Events
 from duly.handle import Handle
+from duly.homes import calling_module
 from duly.job import Decision, Job, Request
 from duly.jobs import Jobs, Pace
 from duly.kinds import periodic
@@ -190,7 +190,7 @@ class App:
         known = self.tasks.get(options.name)
         if known is not None and not _is_same(known.function, function):
             raise DuplicateTask(options.name, _where(known.function), _where(function))
-        task: AnyTask = Task(function, options, self, cycle=cycle, origin=_calling_module())
+        task: AnyTask = Task(function, options, self, cycle=cycle, origin=calling_module())
         if cycle is not None and cycle.automatic:
             _check_needs_nothing(task)
         self.tasks[options.name] = task
@@ -386,14 +386,6 @@ def _held(task: str | AnyTask | None, queue: str | None) -> tuple[Scope, str]:
         return Scope.TASK, task if isinstance(task, str) else task.name
     assert queue is not None
     return Scope.QUEUE, queue
-
-
-def _calling_module() -> str:
-    """The first module up the stack that is not ours."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("duly."):
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__", "__main__"))
 
 
 def _is_same(first: Callable[..., Any], second: Callable[..., Any]) -> bool:

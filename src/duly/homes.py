@@ -33,3 +33,11 @@ def module_at(home: str) -> ModuleType | None:
         if name in sys.modules and home_of(name) == home:
             return sys.modules[name]
     return None
+
+
+def calling_module() -> str:
+    """The first module up the stack that is not ours."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("duly."):
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", "__main__"))

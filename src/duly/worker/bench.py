@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextvars import Context
 from datetime import timedelta
 from functools import partial
@@ -23,25 +20,17 @@ from typing import Any, cast
 from duly import codec, context, failpoints
 from duly.clock import Clock
 from duly.errors import DulyError, LeaseLost
-from duly.executors.children import (
-    ChildDied,
-    ChildFailed,
-    ChildNotStarted,
-    Children,
-    Errand,
-    HardLimitExceeded,
-    Stopped,
-)
+from duly.executors.children import Stopped
 from duly.executors.limits import Interruptible, limited
 from duly.executors.threads import Threads
 from duly.ids import spread
-from duly.job import Delivery, Request
-from duly.kinds.outcome import Effects, Ending, Raised
-from duly.lifecycle import CRASH_CAP, Crash, Release, Verdict
-from duly.run import Run, Signal, as_current, decide, limit_exceeded, raised, returned
-from duly.worker.endings import Concluded, failed, handed_back, judge, undecodable
-from duly.worker.errand import ENTRY, can_travel, modules_of, order_for, unpack_report, unpack_signal
+from duly.job import Request
+from duly.kinds.outcome import Ending
+from duly.lifecycle import Release, Verdict
+from duly.run import Run, Signal, as_current, raised, returned
+from duly.worker.endings import Concluded, handed_back, judge, undecodable
 from duly.worker.hand import Holding
+from duly.worker.isolation import Isolation, needs_record, runs_in_child
 
 log = logging.getLogger("duly.worker")
 
@@ -64,7 +53,6 @@ class Bench:
         fail: Callable[[BaseException], None],
         stop_grace: timedelta = timedelta(seconds=1),
     ) -> None:
-        self._stop_grace = stop_grace  # what a child process gets to end its body before it is killed
         self.slots = slots
         self._loop = loop
         self._clock = clock
@@ -82,7 +70,9 @@ class Bench:
         self._concluded: deque[Concluded] = deque()
         self._threads = Threads(slots)
         self._hooks = Threads(HOOKS)
-        self._children: Children | None = None
+        self._isolation = Isolation(
+            slots=slots, clock=clock, stop_grace=stop_grace, tell=tell, conclude=self._conclude, fail=fail
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
@@ -172,8 +162,7 @@ class Bench:
     def close(self, grace: timedelta) -> None:
         """End what can be ended. Bodies stuck in threads stay behind and die with the process."""
         self._is_closing = True
-        if self._children is not None:
-            self._children.close(grace=grace)
+        self._isolation.close(grace)
         stuck = [*self._threads.close(grace=grace), *self._hooks.close(grace=grace)]
         for token in stuck:
             log.warning("a body is stuck in a thread and was left behind: %s", token.body)
@@ -204,7 +193,7 @@ class Bench:
         holding.started_at = self._clock.now()
         holding.started = time.monotonic()
         if runs_in_child(holding):
-            self._start_child(holding)
+            self._isolation.start(holding, self._run_of(holding))
         elif holding.task.is_async:
             self._for_loop.append(holding)
             self._call_loop()
@@ -301,69 +290,6 @@ class Bench:
         else:
             self._conclude_returned(holding, run, value)
 
-    # in a child process
-
-    def _start_child(self, holding: Holding) -> None:
-        options = holding.task.options
-        run = self._run_of(holding)
-        errand = Errand(
-            ENTRY,
-            order_for(holding.task, holding.claim),
-            soft_limit=options.soft_limit,
-            hard_limit=options.hard_limit,
-            imports=("duly.worker.errand", *modules_of(holding.task)),
-        )
-        children = self._open_children()
-        future = children.submit(errand, lambda message: self._tell(holding, unpack_signal(message)))
-        holding.stop_by(lambda: children.stop(future, str(holding.halt), grace=self._stop_grace))
-        future.add_done_callback(lambda future: self._child_ended(holding, run, future))
-
-    def _open_children(self) -> Children:
-        with self._lock:
-            if self._children is None:
-                size = min(self.slots, max(2, (os.cpu_count() or 1) * 2))
-                self._children = Children(size, search_path=sys.path, main_file=main_script())
-            return self._children
-
-    def _child_ended(self, holding: Holding, run: Run, future: Future[bytes]) -> None:
-        try:
-            failure = future.exception()
-            if failure is None:
-                report = unpack_report(future.result())
-                self._conclude(holding, report.verdict, report.then)
-            else:
-                self._conclude(holding, self._child_verdict(holding, run, failure))
-        except BaseException as error:  # a callback's exception would be swallowed, and its slot with it
-            self._fail(error)
-
-    def _child_verdict(self, holding: Holding, run: Run, failure: BaseException) -> Verdict:
-        match failure:
-            case Stopped(reason=reason):
-                return handed_back(holding, reason)
-            case ChildNotStarted():
-                return Release(timedelta(seconds=1), str(failure))
-            case ChildFailed(name="duly.errors.UnknownTask") if not holding.task.options.needs_process:
-                holding.task.is_homebound = True  # a suspect whom no child can find runs here after all
-                return Release(note="no child process can find its task")
-            case HardLimitExceeded() | ChildDied() | ChildFailed():
-                return self._child_ending(holding, run, failure)
-            case _:
-                raise failure
-
-    def _child_ending(
-        self, holding: Holding, run: Run, failure: HardLimitExceeded | ChildDied | ChildFailed
-    ) -> Verdict:
-        """The body had started in there, and its process or its time is over."""
-        options, claim, now = holding.task.options, holding.claim, self._clock.now()
-        if isinstance(failure, ChildFailed):
-            return failed(holding, failure.text, "failed")
-        if options.delivery is Delivery.AT_MOST_ONCE:
-            return failed(holding, str(failure), "interrupted, outcome unknown")
-        if isinstance(failure, ChildDied):
-            return crashed(holding, failure.evidence())
-        ending = limit_exceeded(options, claim, failure.limit, now=now, spread=spread())
-        return decide(options, holding.task.cycle, claim, ending, run.effects)
-
     # ending
 
     def _run_of(self, holding: Holding) -> Run:
@@ -404,28 +330,3 @@ class Bench:
 
 class BadArguments(Exception):
     """The stored arguments could not be rebuilt; the cause says why."""
-
-
-def crashed(holding: Holding, evidence: str) -> Verdict:
-    """Alone in its process, so the body did it. A perpetual's third death fails the cycle, not the task."""
-    task, claim = holding.task, holding.claim
-    if task.cycle is None or claim.crashes + 1 < CRASH_CAP:
-        return Crash(evidence, counted=True)
-    ending = Raised(f"crashed: {evidence}", reason="crashed too often")
-    return decide(task.options, task.cycle, claim, ending, Effects())
-
-
-def main_script() -> str | None:
-    """The script this process was started with; None for `python -m`, whose modules are found by name."""
-    main = sys.modules.get("__main__")
-    return None if getattr(main, "__spec__", None) is not None else getattr(main, "__file__", None)
-
-
-def runs_in_child(holding: Holding) -> bool:
-    """Hard limits and suspects need a process of their own."""
-    return (holding.task.options.needs_process or holding.claim.is_suspect) and can_travel(holding.task)
-
-
-def needs_record(holding: Holding) -> bool:
-    """A start that must be durable first: where nobody may start twice, and where deaths are counted."""
-    return holding.task.options.delivery is Delivery.AT_MOST_ONCE or runs_in_child(holding)

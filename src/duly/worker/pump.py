@@ -10,7 +10,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -33,13 +32,11 @@ from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.isolation import runs_in_child
 from duly.worker.lanes import Lanes
 from duly.worker.seeds import seeds
+from duly.worker.tempo import LARGEST_BATCH, Tempo
 from duly.worker.turns import take_turns
 
 log = logging.getLogger("duly.worker")
 
-LARGEST_BATCH = 500
-BUFFERED_SECONDS = 0.5
-"""How much work may wait unstarted in this process, measured in time at the current pace."""
 SEED_EVERY = 60.0
 PRUNE_EVERY = 30.0
 PRUNE_BATCH = 500
@@ -47,30 +44,6 @@ REPORT_EVERY = 0.5
 LONGEST_BACKOFF = 2.0
 BUSY_PAUSE = timedelta(milliseconds=20)
 """Before asking again about rows that somebody's transaction holds."""
-
-
-@dataclass(slots=True)
-class Tempo:
-    """How fast runs end here, to know how many unstarted claims are worth holding."""
-
-    per_second: float = 0.0
-    since: float = 0.0
-    ended: int = 0
-
-    def note(self, count: int, now: float) -> None:
-        """Runs that just ended; an average over about a second."""
-        self.ended += count
-        span = now - self.since
-        if span >= 0.05:
-            weight = min(1.0, span)
-            self.per_second += (self.ended / span - self.per_second) * weight
-            self.ended, self.since = 0, now
-
-    def buffer(self, slots: int) -> int:
-        """Nothing while runs are slow; up to a batch when they are quick."""
-        return (
-            min(LARGEST_BATCH, int(self.per_second * BUFFERED_SECONDS)) if self.per_second > 2 * slots else 0
-        )
 
 
 class Pump:

@@ -1,0 +1,154 @@
+"""Bodies alone in a child process: those with a hard limit, and those a worker died of before.
+
+A child that dies costs only its own job. What that means for the job is decided here, in the parent,
+since nobody else saw it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Protocol
+
+from duly.clock import Clock
+from duly.executors.children import (
+    ChildDied,
+    ChildFailed,
+    ChildNotStarted,
+    Children,
+    Errand,
+    HardLimitExceeded,
+    Stopped,
+)
+from duly.ids import spread
+from duly.job import Delivery, Request
+from duly.kinds.outcome import Effects, Raised
+from duly.lifecycle import CRASH_CAP, Crash, Release, Verdict
+from duly.run import Run, Signal, decide, limit_exceeded
+from duly.worker.endings import failed, handed_back
+from duly.worker.errand import ENTRY, can_travel, modules_of, order_for, unpack_report, unpack_signal
+from duly.worker.hand import Holding
+
+
+class Conclude(Protocol):
+    """Takes a run's end from whatever thread it happens in."""
+
+    def __call__(self, holding: Holding, verdict: Verdict, then: tuple[Request, ...] = ()) -> None: ...
+
+
+class Isolation:
+    """Child processes, opened when the first body needs one."""
+
+    def __init__(
+        self,
+        *,
+        slots: int,
+        clock: Clock,
+        stop_grace: timedelta,
+        tell: Callable[[Holding, Signal], None],
+        conclude: Conclude,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._slots = slots
+        self._clock = clock
+        self._stop_grace = stop_grace
+        self._tell = tell
+        self._conclude = conclude
+        self._fail = fail
+        self._lock = threading.Lock()
+        self._children: Children | None = None
+
+    def start(self, holding: Holding, run: Run) -> None:
+        """Run it in the next free child."""
+        options = holding.task.options
+        errand = Errand(
+            ENTRY,
+            order_for(holding.task, holding.claim),
+            soft_limit=options.soft_limit,
+            hard_limit=options.hard_limit,
+            imports=("duly.worker.errand", *modules_of(holding.task)),
+        )
+        children = self._open_children()
+        future = children.submit(errand, lambda message: self._tell(holding, unpack_signal(message)))
+        holding.stop_by(lambda: children.stop(future, str(holding.halt), grace=self._stop_grace))
+        future.add_done_callback(lambda future: self._child_ended(holding, run, future))
+
+    def close(self, grace: timedelta) -> None:
+        """End the children, whatever they are doing."""
+        if self._children is not None:
+            self._children.close(grace=grace)
+
+    def _open_children(self) -> Children:
+        with self._lock:
+            if self._children is None:
+                size = min(self._slots, max(2, (os.cpu_count() or 1) * 2))
+                self._children = Children(size, search_path=sys.path, main_file=main_script())
+            return self._children
+
+    def _child_ended(self, holding: Holding, run: Run, future: Future[bytes]) -> None:
+        try:
+            failure = future.exception()
+            if failure is None:
+                report = unpack_report(future.result())
+                self._conclude(holding, report.verdict, report.then)
+            else:
+                self._conclude(holding, self._child_verdict(holding, run, failure))
+        except BaseException as error:  # a callback's exception would be swallowed, and its slot with it
+            self._fail(error)
+
+    def _child_verdict(self, holding: Holding, run: Run, failure: BaseException) -> Verdict:
+        match failure:
+            case Stopped(reason=reason):
+                return handed_back(holding, reason)
+            case ChildNotStarted():
+                return Release(timedelta(seconds=1), str(failure))
+            case ChildFailed(name="duly.errors.UnknownTask") if not holding.task.options.needs_process:
+                holding.task.is_homebound = True  # a suspect whom no child can find runs here after all
+                return Release(note="no child process can find its task")
+            case HardLimitExceeded() | ChildDied() | ChildFailed():
+                return self._child_ending(holding, run, failure)
+            case _:
+                raise failure
+
+    def _child_ending(
+        self, holding: Holding, run: Run, failure: HardLimitExceeded | ChildDied | ChildFailed
+    ) -> Verdict:
+        """The body had started in there, and its process or its time is over."""
+        options, claim, now = holding.task.options, holding.claim, self._clock.now()
+        if isinstance(failure, ChildFailed):
+            return failed(holding, failure.text, "failed")
+        if options.delivery is Delivery.AT_MOST_ONCE:
+            return failed(holding, str(failure), "interrupted, outcome unknown")
+        if isinstance(failure, ChildDied):
+            return crashed(holding, failure.evidence())
+        ending = limit_exceeded(options, claim, failure.limit, now=now, spread=spread())
+        return decide(options, holding.task.cycle, claim, ending, run.effects)
+
+
+def crashed(holding: Holding, evidence: str) -> Verdict:
+    """Alone in its process, so the body did it. A perpetual's third death fails the cycle, not the task."""
+    task, claim = holding.task, holding.claim
+    if task.cycle is None or claim.crashes + 1 < CRASH_CAP:
+        return Crash(evidence, counted=True)
+    ending = Raised(f"crashed: {evidence}", reason="crashed too often")
+    return decide(task.options, task.cycle, claim, ending, Effects())
+
+
+def main_script() -> str | None:
+    """The script this process was started with; None for `python -m`, whose modules are found by name."""
+    main = sys.modules.get("__main__")
+    return None if getattr(main, "__spec__", None) is not None else getattr(main, "__file__", None)
+
+
+def runs_in_child(holding: Holding) -> bool:
+    """Hard limits and suspects need a process of their own."""
+    return (holding.task.options.needs_process or holding.claim.is_suspect) and can_travel(holding.task)
+
+
+def needs_record(holding: Holding) -> bool:
+    """A start that must be durable first: where nobody may start twice, and where deaths are counted."""
+    return holding.task.options.delivery is Delivery.AT_MOST_ONCE or runs_in_child(holding)

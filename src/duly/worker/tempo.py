@@ -1,0 +1,33 @@
+"""How many unstarted claims are worth holding: a moment's work, at the pace at which runs end here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LARGEST_BATCH = 500
+BUFFERED_SECONDS = 0.5
+"""How much work may wait unstarted in this process, measured in time at the current pace."""
+
+
+@dataclass(slots=True)
+class Tempo:
+    """How fast runs end here, to know how many unstarted claims are worth holding."""
+
+    per_second: float = 0.0
+    since: float = 0.0
+    ended: int = 0
+
+    def note(self, count: int, now: float) -> None:
+        """Runs that just ended; an average over about a second."""
+        self.ended += count
+        span = now - self.since
+        if span >= 0.05:
+            weight = min(1.0, span)
+            self.per_second += (self.ended / span - self.per_second) * weight
+            self.ended, self.since = 0, now
+
+    def buffer(self, slots: int) -> int:
+        """Nothing while runs are slow; up to a batch when they are quick."""
+        return (
+            min(LARGEST_BATCH, int(self.per_second * BUFFERED_SECONDS)) if self.per_second > 2 * slots else 0
+        )
