@@ -184,6 +184,17 @@ def soft_then_well(run: Run) -> None:
         time.sleep(10)
 
 
+@app.task(executor="process")
+def resist() -> None:
+    """Ends by no exception at all."""
+    note("resisting", os.getpid())
+    while True:
+        try:
+            time.sleep(10)
+        except BaseException:
+            note("resisted")
+
+
 # --- deaths -------------------------------------------------------------------------------------
 
 

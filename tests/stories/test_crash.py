@@ -257,6 +257,21 @@ def test_a_second_signal_hands_running_work_back_at_once(crew: Crew, place: str)
     assert events(job) == ["release"]
 
 
+def test_work_is_handed_back_only_when_the_process_that_ran_it_is_dead(crew: Crew) -> None:
+    worker = crew.start()
+    handle = errands.resist.enqueue()
+    [pid] = until(lambda: errands.lines("resisting"))
+
+    worker.send(signal.SIGTERM)
+    time.sleep(0.1)
+    worker.send(signal.SIGTERM)
+    job = in_state(crew.app, handle, "waiting")
+
+    assert not is_running(int(pid))
+    assert (job.attempt, job.crashes, events(job)) == (0, 0, ["release"])
+    assert worker.wait() == 0
+
+
 @pytest.mark.parametrize("milliseconds", [0, 60, 150, 300])
 def test_a_signal_during_the_start_loses_nothing(crew: Crew, milliseconds: int) -> None:
     handle = errands.quick.enqueue(1)

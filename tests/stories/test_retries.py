@@ -146,6 +146,22 @@ def test_an_exception_that_is_not_listed_fails_at_once(timed_app: Duly, error: B
     assert type(error).__name__ in (job.error or "")
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+@pytest.mark.parametrize("soft_limit", [None, "1m"], ids=["plain", "with a soft limit"])
+def test_leaving_an_async_body_that_way_ends_the_run_and_not_the_worker(
+    app: Duly, error: BaseException, soft_limit: str | None
+) -> None:
+    @app.task(soft_limit=soft_limit)
+    async def leave() -> None:
+        raise error
+
+    with working(app):
+        first, second = (ended(app, leave.enqueue()) for _ in range(2))
+
+    assert (first.state, second.state) == (State.FAILED, State.FAILED)
+    assert type(error).__name__ in (first.error or "")
+
+
 def test_without_a_policy_the_first_failure_is_the_last(app: Duly) -> None:
     failing = Failing(app, None, CloudError())
 

@@ -325,6 +325,27 @@ def test_two_workers_of_one_name_are_two_workers(app: Duly) -> None:
     assert cards[0].name == "same"
 
 
+def test_a_body_that_blocks_loop_or_interpreter_does_not_lose_its_lease(open_app: OpenApp) -> None:
+    app = open_app(lease="1s")
+
+    def burn() -> None:
+        end = time.monotonic() + 2.2
+        while time.monotonic() < end:
+            pass
+
+    in_thread = app.task(name="in_thread")(burn)
+
+    @app.task
+    async def on_loop() -> None:
+        time.sleep(2.2)  # noqa: ASYNC251  blocks its loop on purpose
+
+    with working(app), working(app):
+        jobs = [in_thread.enqueue(), on_loop.enqueue()]
+        done = [ended(app, job) for job in jobs]
+
+    assert [(job.state, job.epoch) for job in done] == [(State.DONE, 1)] * 2
+
+
 def test_a_lease_that_cannot_be_renewed_stops_the_bodies_before_it_ends(
     open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
