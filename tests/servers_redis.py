@@ -24,6 +24,8 @@ from typing import Any, Final
 
 import redis
 
+from duly.stores.redis.address import parse
+
 ELSEWHERE: Final = "DULY_TEST_REDIS_URL"
 PREFIX: Final = "duly-redis-"
 WAIVED: Final = "waive_appendfsync=1"
@@ -67,6 +69,12 @@ def connected(socket: str) -> Any:
     return redis.Redis(unix_socket_path=socket, decode_responses=True)
 
 
+def connected_to(url: str) -> Any:
+    """A connection to the server a store's URL names."""
+    driver: Any = redis.Redis
+    return driver.from_url(parse(url).driver_url, decode_responses=True)
+
+
 class RedisServer:
     """A private server, for tests that stop it, starve it or change its settings."""
 
@@ -106,10 +114,14 @@ class RedisServer:
     def _await_answer(self) -> None:
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            with suppress(redis.RedisError, OSError), self.client() as client:
-                if client.ping():
-                    return
-            time.sleep(0.01)
+            try:
+                with self.client() as client:
+                    client.ping()
+                return
+            except redis.AuthenticationError:  # it is up, and wants to know who asks
+                return
+            except (redis.RedisError, OSError):
+                time.sleep(0.01)
         log = (self.folder / "redis.log").read_text(encoding="utf-8", errors="replace")
         raise RuntimeError(f"redis-server did not start: {log[-2000:]}")
 

@@ -46,6 +46,8 @@ def code_of(error: BaseException) -> str:
         exceptions.AuthenticationError: "WRONGPASS",
         exceptions.AuthenticationWrongNumberOfArgsError: "WRONGPASS",
     }
+    if "Authentication required" in str(error):
+        return "NOAUTH"
     for kind, code in named.items():
         if isinstance(error, kind):
             return code
