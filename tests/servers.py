@@ -132,10 +132,8 @@ class PostgresServer:
         """An empty database cluster."""
         shutil.rmtree(self.data, ignore_errors=True)
         self.data.mkdir(mode=0o700)
-        owner = _owner()
-        if owner is not None:
-            os.chown(self.folder, owner.pw_uid, owner.pw_gid)
-            os.chown(self.data, owner.pw_uid, owner.pw_gid)
+        own(self.folder)
+        own(self.data)
         self._run(
             "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"
         )
@@ -150,7 +148,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                **_as_owner(),
+                **as_owner(),
             )
         until = time.monotonic() + PATIENCE
         while not self._is_ready():
@@ -164,9 +162,11 @@ class PostgresServer:
         if pid is None or not _belongs_here(pid, self.data):
             return
         os.kill(pid, how)
+        if self._process is not None and self._process.pid == pid:
+            self._process.wait(PATIENCE)
+            return
         until = time.monotonic() + PATIENCE
         while _is_alive(pid) and time.monotonic() < until:
-            _reap(pid)
             time.sleep(0.01)
 
     def _is_ready(self) -> bool:
@@ -180,13 +180,15 @@ class PostgresServer:
             capture_output=True,
             text=True,
             check=False,
-            **_as_owner(),
+            **as_owner(),
         )
         if done.returncode:
             raise RuntimeError(f"{name} failed: {done.stdout}{done.stderr}")
 
 
-class _Identity(TypedDict, total=False):
+class Identity(TypedDict, total=False):
+    """Who runs a program."""
+
     user: int
     group: int
     extra_groups: list[int]
@@ -198,7 +200,15 @@ def _owner() -> pwd.struct_passwd | None:
     return pwd.getpwnam(UNPRIVILEGED) if os.geteuid() == 0 else None
 
 
-def _as_owner() -> _Identity:
+def own(path: Path) -> None:
+    """Give a path to that user."""
+    owner = _owner()
+    if owner is not None:
+        os.chown(path, owner.pw_uid, owner.pw_gid)
+
+
+def as_owner() -> Identity:
+    """What makes a program run as that user, for subprocess."""
     owner = _owner()
     if owner is None:
         return {}
@@ -274,9 +284,3 @@ def _is_alive(pid: int | None) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _reap(pid: int) -> None:
-    """The server may be our own child, and a dead child counts as alive until it is asked for."""
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)

@@ -57,7 +57,7 @@ def _inner(outer: Any) -> Any:
         return outer.connection()
     if hasattr(outer, "driver_connection"):  # SQLAlchemy's loan from its pool
         return outer.driver_connection
-    if hasattr(outer, "in_transaction") and not outer.in_transaction():
+    if callable(begun := getattr(outer, "in_transaction", None)) and not begun():
         outer.begin()  # SQLAlchemy commits only what it knows to have begun
     return getattr(outer, "connection", None)
 

@@ -220,7 +220,7 @@ class Driver:
                 self._meet(need)
             except Repeat:
                 continue
-            except psycopg.Error as error:
+            except (psycopg.Error, UnicodeEncodeError) as error:
                 raise explained(error, self._address, operation.name) from error
         raise RuntimeError(f"{operation.name} asked {REPEATS} times for another try")
 
@@ -239,7 +239,7 @@ class Driver:
                 await self._ameet(need)
             except Repeat:
                 continue
-            except psycopg.Error as error:
+            except (psycopg.Error, UnicodeEncodeError) as error:
                 raise explained(error, self._address, operation.name) from error
         raise RuntimeError(f"{operation.name} asked {REPEATS} times for another try")
 
@@ -289,17 +289,19 @@ class Driver:
 
     def describe(self) -> dict[str, str]:
         """What a person should know about this store."""
-        with self._ready().lent() as wire:
-            schema = self._migrator(wire).read()
-            return {
-                "server": self._address.shown,
-                "schema name": self._spell.namespace,
-                "schema": str(max(schema.applied)) if schema else "none",
-                "postgresql": str(wire.info.server_version),
-                "connections": f"at most {self._address.connections} for work, 1 to ring, 1 to listen",
-                "pooler": "no" if wire.is_direct else "yes",
-                "bell": "listening" if self._tower.is_listening.is_set() else "polling",
-            }
+        return self._with_migrator(self._described)
+
+    def _described(self, migrator: Migrator) -> dict[str, str]:
+        schema = migrator.read()
+        return {
+            "server": self._address.shown,
+            "schema name": self._spell.namespace,
+            "schema": str(max(schema.applied)) if schema else "none",
+            "postgresql": str(migrator.wire.info.server_version),
+            "connections": f"at most {self._address.connections} for work, 1 to ring, 1 to listen",
+            "pooler": "no" if migrator.wire.is_direct else "yes",
+            "bell": "listening" if self._tower.is_listening.is_set() else "polling",
+        }
 
     def _with_migrator(self, act: Callable[[Migrator], R]) -> R:
         try:

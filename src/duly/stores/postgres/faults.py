@@ -32,9 +32,11 @@ def is_conflict(error: BaseException) -> bool:
 
 def is_cut_off(error: BaseException) -> bool:
     """Whether the connection is lost, and with it whatever was under way."""
+    if isinstance(error, GONE):
+        return True
     if isinstance(error, Overdue) or not isinstance(error, psycopg.OperationalError):
         return False  # one that does not answer in time is not asked again at once
-    return isinstance(error, GONE) or error.sqlstate is None or error.sqlstate.startswith("08")
+    return error.sqlstate is None or error.sqlstate.startswith("08")
 
 
 def check_server(version: int, encoding: str, address: Address) -> None:

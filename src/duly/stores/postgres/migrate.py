@@ -29,7 +29,12 @@ create table if not exists {schema}.migration (
 """
 READ: Final = "select version, oldest_code from {schema}.migration order by version"
 APPEND: Final = "insert into {schema}.migration values (%s, %s, %s, {clock})"
-IS_THERE: Final = b"select to_regclass(%s) is not null"
+IS_THERE: Final = b"""
+select exists (
+    select 1 from pg_class join pg_namespace on pg_namespace.oid = pg_class.relnamespace
+    where nspname = %s and relname = 'migration')
+"""
+# Read from the catalogs: the functions that look up a name may answer from before another's commit.
 HAS_SCHEMA: Final = b"select exists (select 1 from pg_namespace where nspname = %s)"
 ALONE: Final = b"select pg_advisory_xact_lock(%s)"
 BEGIN: Final = b"begin; set local lock_timeout to '60s'; set local statement_timeout to '10min'"
@@ -58,7 +63,7 @@ class Migrator:
 
     def read(self) -> Schema | None:
         """What was applied to this schema; None before the first migration."""
-        ((is_there,),) = self.wire.perform(IS_THERE, (self.spell.table("migration"),))
+        ((is_there,),) = self.wire.perform(IS_THERE, (self.spell.namespace,))
         rows = self.wire.perform(self.spell.script(READ), None) if is_there else []
         if not rows:
             return None

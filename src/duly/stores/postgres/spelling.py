@@ -60,10 +60,6 @@ class Spelling:
         """A script without parameters."""
         return _spelled(text, self._bare_names | words).encode()
 
-    def table(self, name: str) -> str:
-        """A table's full name, for the functions that look one up."""
-        return f"{self._bare_names['schema']}.{name}"
-
 
 class Manner:
     """How transactions begin on a connection, and what is said on it once before.

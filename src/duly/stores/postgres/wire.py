@@ -6,7 +6,6 @@ server that is gone, a pooler that has no connection left to give.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Generator
 from datetime import timedelta
@@ -108,6 +107,16 @@ class Wire(_Acquaintance, psycopg.Connection[Row]):
 class AsyncWire(_Acquaintance, psycopg.AsyncConnection[Row]):
     """A connection for one event loop."""
 
+    async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Drive the conversation; called by the driver for everything it does."""
+        if not self.patience:
+            return await super().wait(gen, interval)
+        try:
+            return await super().wait(_within(gen, self.patience), interval)
+        except Overdue:
+            await self.close()
+            raise
+
     def __del__(self, *_: Any) -> None:
         """An event loop may end without a word; its connections end with it."""
 
@@ -131,12 +140,8 @@ class AsyncWire(_Acquaintance, psycopg.AsyncConnection[Row]):
 
     async def perform(self, text: bytes, parameters: Any) -> list[Row]:
         """Execute one statement, or several without parameters; answers the rows of the last."""
-        try:
-            async with asyncio.timeout(self.patience or None), self.cursor() as cursor:
-                await cursor.execute(text, parameters)
-                while cursor.nextset():
-                    pass
-                return await cursor.fetchall() if cursor.description else []
-        except TimeoutError:
-            await self.close()
-            raise Overdue("the server did not answer in time") from None
+        async with self.cursor() as cursor:
+            await cursor.execute(text, parameters)
+            while cursor.nextset():
+                pass
+            return await cursor.fetchall() if cursor.description else []

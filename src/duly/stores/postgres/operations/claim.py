@@ -47,9 +47,10 @@ def claim(world: World, sight: Sight, ask: Ask, settled: Sequence[int] = ()) -> 
     if look.is_somebody_spoken_of:
         yield from confirm(settled)
     worker = look.worker if look.worker and look.has_lease else (yield from _be_present(world, ask))
+    is_something_back = False
     if ask.takes_over and look.is_somebody_dead:
-        yield from recover(world, worker)
-    if look.is_something_late:
+        is_something_back = yield from recover(world, worker)
+    if look.is_something_late or is_something_back:  # what comes back may have come too late
         yield from expire(world, [number for number, _ in served])
     holds = Holds({(scope, name): until for scope, name, until in look.switches or ()})
     return (yield from _lend(world, sight, ask, worker, served, holds))

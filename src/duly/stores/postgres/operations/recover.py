@@ -16,16 +16,20 @@ from duly.stores.postgres.operations.world import World
 SQL = statements("recover")
 
 
-def recover(world: World, worker: int) -> Steps[None]:
-    """Jobs of dead workers become ready, or end as they must; what is held by somebody is left for later."""
+def recover(world: World, worker: int) -> Steps[bool]:
+    """Jobs of dead workers become ready, or end as they must; what is held by somebody is left for later.
+
+    Answers whether there were dead workers.
+    """
     dead: dict[int, str] = dict((yield Statement(SQL["dead"], {"worker": worker, "boot": world.moment.boot})))
     if not dead:
-        return
+        return False
     workers = integers(dead)
     yield Statement(SQL["take_back"], {"workers": workers, "now": world.now})
     borrowed = yield Statement(SQL["borrowed"], {"workers": workers})
     yield from _take_back_singly(world, dict(borrowed), dead)
     yield Statement(SQL["clear"], {"workers": workers})
+    return True
 
 
 def _take_back_singly(

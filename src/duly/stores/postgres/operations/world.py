@@ -173,7 +173,8 @@ class World:
         row.ready_at = ready_at
         row.worker, row.worker_number = "", None
         row.is_parked = False
-        yield from self._save(row)
+        # Always: what was gathered from the loan is not yet in the wide row.
+        yield Statement(SQL["save"], row.wide())
         yield from self._enter(row)
 
     def rearrange(self, row: Row) -> Steps[None]:
@@ -194,7 +195,7 @@ class World:
         yield Statement(SQL["renumber"], numbers)
         yield Statement(SQL["renumber_remark"], numbers)
         row.generation = following
-        yield from self._save(row)
+        yield Statement(SQL["save"], row.wide())
         yield from self._enter(row)
         if row.serial is not None:
             yield Statement(SQL["stand"], {"serial": row.serial, "generation": following})

@@ -1,0 +1,57 @@
+"""Small requests and a worker in miniature, on the server's own clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from duly.ids import new_id
+from duly.job import Claim, Job, Request
+from duly.lifecycle import Done, Settled
+from duly.stores.contract import Ask, Claimed, Lane, Page, Placed, Selection, Settlement, Store
+
+TASK: Final = "send"
+KEY: Final = "lease:42"
+LEASE: Final = timedelta(seconds=30)
+
+
+def request(key: str | None = None, *, task: str = TASK, arguments: str = "[[],{}]") -> Request:
+    return Request(id=new_id(), task=task, arguments=arguments, key=key)
+
+
+def due_long_ago(wanted: Request) -> Request:
+    return replace(wanted, delay=-timedelta(hours=1))
+
+
+def put(store: Store, *requests: Request) -> list[Placed]:
+    return store.run(store.put(requests))
+
+
+def claimed(store: Store, worker: str = "w1", *, limit: int = 100, lease: timedelta = LEASE) -> Claimed:
+    ask = Ask(worker, {TASK: Lane(TASK)}, lease, limit=limit, free=limit)
+    return store.run(store.claim(ask))
+
+
+def claim(store: Store, worker: str = "w1", *, limit: int = 100) -> list[Claim]:
+    return claimed(store, worker, limit=limit).claims
+
+
+def settle(store: Store, *lent: Claim, worker: str = "w1") -> list[Settled]:
+    return store.run(store.settle(worker, [Settlement(one.fence, Done()) for one in lent]))
+
+
+def find(store: Store, *ids: str) -> list[Job]:
+    return store.run(store.find(Selection(ids=ids), Page(limit=1000)))
+
+
+def eventually(holds: Callable[[], bool], *, seconds: float = 10.0) -> bool:
+    """Whether something comes true in time; looked at again and again."""
+    until = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,213 @@
+"""What bad input and bad surroundings get: one clear sentence with the remedy, and never the password."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+from psycopg import sql
+from tests.adapters.postgres.arrange import claim, put, request
+from tests.servers import PostgresServer
+
+from duly.errors import BadRequest, DefinitionError, SchemaMismatch, StoreUnavailable, UnknownStore
+from duly.stores.postgres import PostgresStore
+from duly.stores.postgres.address import parse
+from duly.stores.postgres.faults import check_server
+
+SECRET = "pässw0rd"
+
+
+def own(name: str) -> str:
+    """A name that no other process of this test run uses."""
+    return f"{name}_{os.getpid()}"
+
+
+def opened(url: str, namespace: str = "duly") -> PostgresStore:
+    store = PostgresStore(url, namespace=namespace)
+    store.open()
+    return store
+
+
+def as_role(url: str, role: str) -> str:
+    return url.replace("postgres@", f"{role}@", 1)
+
+
+@pytest.fixture
+def plain_role(url: str) -> Iterator[str]:
+    """A role that may log in and nothing else."""
+    name = own("plain")
+    role = sql.Identifier(name)
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(sql.SQL("create role {} login").format(role))
+        yield name
+        admin.execute(sql.SQL("drop owned by {}").format(role))
+        admin.execute(sql.SQL("drop role {}").format(role))
+
+
+def test_a_server_that_is_not_there_is_told_quickly() -> None:
+    began = time.monotonic()
+
+    with pytest.raises(StoreUnavailable, match="cannot be reached") as told:
+        opened(f"postgresql://anna:{SECRET}@127.0.0.1:1/shop")
+
+    assert time.monotonic() - began < 6
+    assert "Check that the server runs" in str(told.value)
+    assert SECRET not in str(told.value)
+
+
+def test_a_host_that_has_no_address_is_told() -> None:
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+        opened("postgresql://no-such-host.invalid/shop")
+
+
+def test_a_wrong_password_is_told_without_showing_it(own_server: PostgresServer) -> None:
+    with psycopg.connect(own_server.url, autocommit=True) as admin:
+        admin.execute("create role secured login password 'right'")
+    rules = own_server.data / "pg_hba.conf"
+    rules.write_text("local all secured scram-sha-256\n" + rules.read_text())
+    with psycopg.connect(own_server.url, autocommit=True) as admin:
+        admin.execute("select pg_reload_conf()")
+    url = own_server.url.replace("postgres@", f"secured:{SECRET}@", 1)
+
+    with pytest.raises(StoreUnavailable, match="password authentication failed") as told:
+        opened(url)
+
+    assert "Correct the user or the password" in str(told.value)
+    assert SECRET not in str(told.value)
+    assert "secured:***@" in str(told.value)
+
+
+def test_a_database_that_does_not_exist_is_told(url: str) -> None:
+    with pytest.raises(StoreUnavailable, match="Create the database"):
+        opened(url.replace("/postgres?", "/nowhere?"))
+
+
+def test_a_role_without_rights_is_told_what_to_grant(url: str, plain_role: str) -> None:
+    with pytest.raises(StoreUnavailable, match="Grant the role CREATE on the database"):
+        opened(as_role(url, plain_role), "not_made_yet")
+
+
+def test_a_role_with_rights_on_the_tables_alone_can_work(
+    url: str, plain_role: str, store: PostgresStore, schema: str
+) -> None:
+    names = {"schema": sql.Identifier(schema), "role": sql.Identifier(plain_role)}
+    with psycopg.connect(url, autocommit=True) as admin:
+        for grant in (
+            "grant usage on schema {schema} to {role}",
+            "grant all on all tables in schema {schema} to {role}",
+            "grant all on all sequences in schema {schema} to {role}",
+        ):
+            admin.execute(sql.SQL(grant).format(**names))
+    modest = opened(as_role(url, plain_role), schema)
+
+    put(modest, request())
+
+    assert len(claim(modest)) == 1
+    modest.close()
+
+
+def test_a_read_only_server_is_told(url: str, plain_role: str) -> None:
+    with psycopg.connect(url, autocommit=True) as admin:
+        for text in (
+            "grant create on database postgres to {}",
+            "alter role {} set default_transaction_read_only = on",
+        ):
+            admin.execute(sql.SQL(text).format(sql.Identifier(plain_role)))
+
+    with pytest.raises(StoreUnavailable, match="point the URL at the primary"):
+        opened(as_role(url, plain_role), "not_made_yet")
+
+
+def test_settings_of_the_database_do_not_change_what_is_promised(
+    url: str, store: PostgresStore, schema: str
+) -> None:
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"create role {own('odd')} superuser login".encode())
+        for setting in (
+            "default_transaction_isolation = 'serializable'",
+            "synchronous_commit = off",
+            "statement_timeout = '300ms'",
+            "default_transaction_read_only = on",
+            "timezone = 'Australia/Lord_Howe'",
+            "search_path = ''",
+            "datestyle = 'SQL, DMY'",
+        ):
+            admin.execute(f"alter role {own('odd')} set {setting}".encode())
+    odd = opened(as_role(url, own("odd")), schema)
+
+    put(odd, request("key"), request())
+    lent = claim(odd)
+
+    odd.close()
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"drop role {own('odd')}".encode())
+    assert len(lent) == 2
+
+
+def test_a_schema_that_vanished_is_told(store: PostgresStore, url: str) -> None:
+    doomed = opened(url, own("doomed"))
+    put(doomed, request())
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"drop schema {own('doomed')} cascade".encode())
+
+    with pytest.raises(SchemaMismatch, match="duly migrate"):
+        put(doomed, request())
+    doomed.close()
+
+
+def test_without_the_driver_the_extra_is_named() -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from duly.errors import MissingExtra\n"
+        "try:\n    import duly.stores.postgres\n"
+        "except MissingExtra as error:\n    print(error)"
+    )
+
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert 'pip install "duly[postgres]"' in told
+
+
+def test_an_old_server_and_one_that_cannot_hold_every_text_are_refused() -> None:
+    address = parse("postgresql://anna:secret@db/shop")
+
+    with pytest.raises(StoreUnavailable, match="PostgreSQL 12; Duly needs 13"):
+        check_server(120005, "UTF8", address)
+    with pytest.raises(StoreUnavailable, match="ENCODING 'UTF8'"):
+        check_server(150005, "LATIN1", address)
+    check_server(130000, "UTF8", address)
+
+
+def test_a_value_too_large_for_its_column_is_a_bad_request(store: PostgresStore) -> None:
+    with pytest.raises(BadRequest, match="cannot store"):
+        put(store, replace(request(), priority=10**6))
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("postgresql://db/shop?connections=1", "at least 2"),
+        ("postgresql://db/shop?connections=many", "at least 2"),
+        ("postgresql://db/shop?pooler=perhaps", "auto or yes"),
+    ],
+)
+def test_an_option_that_cannot_be_is_told_where_it_is_written(url: str, complaint: str) -> None:
+    with pytest.raises(DefinitionError, match=complaint):
+        parse(url)
+
+
+def test_a_url_of_another_kind_is_not_taken() -> None:
+    with pytest.raises(UnknownStore):
+        parse("mysql://db/shop")
+
+
+@pytest.mark.parametrize("namespace", ["", "x" * 64, "ü" * 32, "nul\0", "pg_duly", "information_schema"])
+def test_a_name_that_cannot_be_a_schema_is_refused(url: str, namespace: str) -> None:
+    with pytest.raises(DefinitionError, match="namespace="):
+        PostgresStore(url, namespace=namespace)

@@ -1,0 +1,122 @@
+"""Where a claim begins to look: behind what was lent, and back in time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from tests.adapters.postgres.arrange import claim, due_long_ago, eventually, put, request, settle
+
+from duly.stores.postgres import PostgresStore
+from duly.stores.postgres.operations.sight import A_SECOND, CLAIMS, PAUSE, START, WORTH_IT, Sight
+
+LANE = 7
+NOW = 10**15
+
+
+def warm(reached: int = 100) -> Sight:
+    """A lane from which enough was lent."""
+    sight = Sight()
+    sight.lent(LANE, WORTH_IT, (reached, 1))
+    sight.points([LANE], NOW)
+    return sight
+
+
+def test_a_lane_from_which_little_was_lent_is_seen_whole() -> None:
+    sight = Sight()
+    sight.lent(LANE, WORTH_IT - 1, (100, 1))
+
+    assert sight.points([LANE], NOW) == {LANE: START}
+
+
+def test_a_lane_from_which_much_was_lent_is_seen_from_there_on() -> None:
+    assert warm().points([LANE], NOW + 1) == {LANE: (100, 1)}
+
+
+def test_it_is_seen_whole_again_every_hundred_claims() -> None:
+    sight = warm()
+
+    seen = [sight.points([LANE], NOW + 1)[LANE] for _ in range(2 * CLAIMS)]
+
+    assert seen.count(START) == 2
+
+
+def test_it_is_seen_whole_again_every_second() -> None:
+    sight = warm()
+
+    seen = [sight.points([LANE], NOW + step * A_SECOND // 10)[LANE] for step in range(1, 31)]
+
+    assert seen.count(START) == 3
+
+
+def test_a_clock_that_steps_back_does_not_blind_it() -> None:
+    assert warm().points([LANE], NOW - 10 * A_SECOND) == {LANE: START}
+
+
+def test_looking_back_for_room_is_not_done_all_the_time() -> None:
+    sight = warm()
+    sight.look_back([LANE], NOW)
+
+    assert not sight.may_look_back([LANE], NOW + PAUSE - 1)
+    assert sight.may_look_back([LANE], NOW + PAUSE)
+
+
+def test_the_point_never_moves_back() -> None:
+    sight = warm(reached=100)
+    sight.lent(LANE, 1, (50, 1))
+
+    assert sight.points([LANE], NOW + 1) == {LANE: (100, 1)}
+
+
+# --- on the server ------------------------------------------------------------------------------
+
+
+def drain(store: PostgresStore, amount: int) -> None:
+    put(store, *(request() for _ in range(amount)))
+    while lent := claim(store, limit=500):
+        settle(store, *lent)
+
+
+def test_what_is_due_since_long_ago_is_found_although_much_was_lent(store: PostgresStore) -> None:
+    drain(store, WORTH_IT + 100)
+    early = due_long_ago(request())
+    put(store, early)
+
+    assert eventually(lambda: [got.id for got in claim(store)] == [early.id])
+
+
+def test_a_claim_does_not_walk_over_what_was_lent_while_somebody_holds_an_old_snapshot(
+    store: PostgresStore, connection: psycopg.Connection, schema: str, url: str
+) -> None:
+    connection.execute("set transaction isolation level repeatable read")
+    connection.execute("select 1")
+    drain(store, 3000)
+    put(store, request())
+
+    behind, whole = pages(url, schema, since=True), pages(url, schema, since=False)
+
+    assert behind * 3 < whole
+
+
+def pages(url: str, schema: str, *, since: bool) -> int:
+    """How many pages the database looks at to find the first ready job, from the last one lent or not."""
+    ready = sql.Identifier(schema, "ready")
+    job = sql.Identifier(schema, "job")
+    with psycopg.connect(url) as looker:
+        looker.execute("set enable_seqscan = off")
+        row = looker.execute(
+            sql.SQL("select lane, max(ready_at) - 1 from {} group by lane").format(job)
+        ).fetchone()
+        assert row is not None
+        lane, last = row
+        plan: Any = looker.execute(
+            sql.SQL(
+                "explain (analyze, buffers, format json) select generation from {} "
+                "where lane = %s and (ready_at, generation) > (%s, 0) order by ready_at, generation limit 1"
+            ).format(ready),
+            (lane, last if since else 0),
+        ).fetchone()
+        found = plan[0] if not isinstance(plan[0], str) else json.loads(plan[0])
+        return int(found[0]["Plan"]["Shared Hit Blocks"])
