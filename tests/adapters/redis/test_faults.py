@@ -274,3 +274,10 @@ def test_without_the_driver_the_extra_is_named() -> None:
     failed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
     assert 'pip install "duly[redis]"' in failed.stderr.splitlines()[-1]
+
+
+def test_more_threads_than_connections_are_told_so() -> None:
+    told = explained(exceptions.ConnectionError("No connection available."), "redis://host", "put")
+
+    assert isinstance(told, StoreUnavailable)
+    assert "All connections" in str(told)

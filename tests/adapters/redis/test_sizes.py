@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.adapters.redis.conftest import OpenServer, OpenStore
 from tests.contract.arrange import KEY, TASK, ask, claim, claim_all, find, put, request, settle
 
 from duly.job import Overlap, State
@@ -88,6 +89,18 @@ def test_jobs_that_cannot_run_now_cost_a_claim_no_more_when_they_are_many(
         costs.append(cost_of_claim(store, server_client, lanes=lanes, limit=10))
 
     assert costs[1] <= costs[0] + 5
+
+
+def test_a_claim_that_finds_nothing_writes_nothing(open_server: OpenServer, open_store: OpenStore) -> None:
+    server = open_server("--appendonly", "yes", "--appendfsync", "always")
+    store = open_store(server.url)
+    claim_all(store)  # the first one leaves its lease
+    before = (server.folder / "appendonly.aof").stat().st_size
+
+    for _ in range(10):
+        claim_all(store)
+
+    assert (server.folder / "appendonly.aof").stat().st_size == before
 
 
 def test_finished_jobs_cost_a_claim_nothing(server_store: RedisStore, server_client: Any) -> None:

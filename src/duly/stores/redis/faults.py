@@ -34,62 +34,67 @@ _PASSING: Final[dict[str, str]] = {
     "UNKILLABLE": "is busy with a script that has written already. Wait until it ends",
 }
 _FOREIGN: Final = "WRONGTYPE"
+_CLASSES: Final[dict[type[Exception], str]] = {
+    exceptions.BusyLoadingError: "LOADING",
+    exceptions.ReadOnlyError: "READONLY",
+    exceptions.OutOfMemoryError: "OOM",
+    exceptions.NoPermissionError: "NOPERM",
+    exceptions.AuthenticationError: "WRONGPASS",
+    exceptions.AuthenticationWrongNumberOfArgsError: "WRONGPASS",
+}
+"""Errors whose first word the driver cuts off."""
 
 
 def code_of(error: BaseException) -> str:
-    """The word an error of the server begins with; the driver cuts off some, and has classes for them."""
-    named = {
-        exceptions.BusyLoadingError: "LOADING",
-        exceptions.ReadOnlyError: "READONLY",
-        exceptions.OutOfMemoryError: "OOM",
-        exceptions.NoPermissionError: "NOPERM",
-        exceptions.AuthenticationError: "WRONGPASS",
-        exceptions.AuthenticationWrongNumberOfArgsError: "WRONGPASS",
-    }
-    if "Authentication required" in str(error):
+    """The word that tells what the server means; the driver and scripts put words of their own around it."""
+    text = str(error)
+    if "Authentication required" in text:
         return "NOAUTH"
-    for kind, code in named.items():
+    for kind, code in _CLASSES.items():
         if isinstance(error, kind):
             return code
-    words = str(error).split(None, 1)
-    return words[0].rstrip(":") if words and words[0].isupper() else ""
+    first = text.split(None, 1)[0] if text else ""
+    if first in _PASSING or first == _FOREIGN:
+        return first
+    return next(
+        (known for known in (*_PASSING, _FOREIGN) if f"-{known} " in text or f" {known} " in text), ""
+    )
 
 
 def explained(error: Exception, shown: str, doing: str) -> Exception:
     """The error a caller should see. What Duly raised on purpose passes through."""
     if isinstance(error, DulyError) or not isinstance(error, (redis.RedisError, OSError)):
         return error
-    code = _code_within(error)
+    code = code_of(error)
     if code in _PASSING:
         return StoreUnavailable(f"Redis at {shown} {_PASSING[code]} (while: {doing}).")
-    if code == _FOREIGN or _FOREIGN in str(error):
+    if code == _FOREIGN:
         return StoreError(
             f"Redis at {shown} holds data of another application under Duly's names (while: {doing}). "
             "Choose another namespace=…, or another database number in the URL."
         )
-    if isinstance(error, exceptions.TimeoutError):
-        return StoreUnavailable(
-            f"Redis at {shown} did not answer in time (while: {doing}). "
-            "Look whether it stalls, or allow more with ?timeout=30s in the URL."
-        )
-    if isinstance(error, (exceptions.ConnectionError, OSError)):
-        return StoreUnavailable(
-            f"Redis at {shown} cannot be reached: {_cause(error)} (while: {doing}). "
-            "Start the server or correct the URL."
-        )
+    if isinstance(error, (exceptions.ConnectionError, exceptions.TimeoutError, OSError)):
+        return StoreUnavailable(_unreached(error, shown, doing))
     return StoreError(
         f"Redis at {shown} refused to {doing}: {error}. This is a defect of Duly: please report it."
     )
 
 
-def _code_within(error: Exception) -> str:
-    """Inside a script the server puts words of its own around the error."""
-    code = code_of(error)
-    if code in _PASSING or code == _FOREIGN:
-        return code
-    text = str(error)
-    found = [known for known in (*_PASSING, _FOREIGN) if f"-{known} " in text or f" {known} " in text]
-    return found[0] if found else code
+def _unreached(error: Exception, shown: str, doing: str) -> str:
+    if "No connection available" in str(error):
+        return (
+            f"All connections to Redis at {shown} are in use (while: {doing}). "
+            "Use fewer threads at once, or try again."
+        )
+    if isinstance(error, exceptions.TimeoutError):
+        return (
+            f"Redis at {shown} did not answer in time (while: {doing}). "
+            "Look whether it stalls, or allow more with ?timeout=30s in the URL."
+        )
+    return (
+        f"Redis at {shown} cannot be reached: {_cause(error)} (while: {doing}). "
+        "Start the server or correct the URL."
+    )
 
 
 def _cause(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 
 local rows, index, lifecycle, selecting, verdicts = need("rows", "index", "lifecycle", "selecting", "verdicts")
 
-write_though_memory_is_full()
+pending.is_urgent = true
 
 local function answer(row, took_effect, reason, moment)
     return show_all({ row.id, took_effect, reason, moment }, 4)

@@ -3,7 +3,7 @@
 
 local rows, lifecycle = need("rows", "lifecycle")
 
-write_though_memory_is_full()
+pending.is_urgent = true
 local ids, begun = {}, {}
 for place, fence in ipairs(given.fences) do
     ids[place] = fence[1]

@@ -2,5 +2,5 @@
 -- Jobs of workers whose lease ran out become ready first; what expired is skipped.
 -- [[claims, when asking again may find more, now]]
 
-write_though_memory_is_full()
+pending.is_urgent = true
 return "[" .. lending.claim(given) .. "]"

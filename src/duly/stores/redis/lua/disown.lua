@@ -3,7 +3,7 @@
 
 local rows, recovery = need("rows", "recovery")
 
-write_though_memory_is_full()
+pending.is_urgent = true
 local held, strays, releases = {}, {}, {}
 for _, fence in ipairs(given.held) do
     held[concat({ fence[1], format("%d", fence[2]), fence[3] }, " ")] = true

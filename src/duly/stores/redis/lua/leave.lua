@@ -1,6 +1,6 @@
 -- leave: a worker gives its lease back; what it still holds is lent again. []
 
-write_though_memory_is_full()
+pending.is_urgent = true
 workers.be_absent(given.worker)
 flush()
 return "[]"

@@ -1,6 +1,5 @@
 -- let_go: the holder gives its lock back. [[whether it was still its own]]
 
-write_though_memory_is_full()
 local lock = call("HGET", prefix .. "locks", given.name)
 if not lock or cmsgpack.unpack(lock) ~= given.token then
     return "[[0]]"

@@ -7,7 +7,7 @@ local DAY = 86400000000
 local MONTH = 30 * DAY
 local AT_ONCE = 1000
 
-write_though_memory_is_full()
+pending.is_urgent = true
 
 local function ended(name, at, limit)
     return call("ZRANGEBYSCORE", prefix .. name, "-inf", at, "LIMIT", 0, limit)

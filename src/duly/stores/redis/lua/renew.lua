@@ -3,7 +3,7 @@
 
 local rows, lifecycle = need("rows", "lifecycle")
 
-write_though_memory_is_full()
+pending.is_urgent = true
 local presence = { lease_until = boot + given.lease, seen_at = now, host = given.host, card = given.card }
 workers.be_present(given.worker, presence)
 local ids, told = {}, {}

@@ -3,7 +3,7 @@
 
 local rows, lifecycle = need("rows", "lifecycle")
 
-write_though_memory_is_full()
+pending.is_urgent = true
 for _, values in ipairs(given) do
     local row = rows.of(values[1])
     if lifecycle.fence_holds(row, values[2], values[3]) then

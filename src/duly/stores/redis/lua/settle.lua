@@ -1,7 +1,7 @@
 -- settle: per claim all or nothing: verdict, history line and follow-up puts, under the fence.
 -- [[answer, …]] in the order of the settlements
 
-write_though_memory_is_full()
+pending.is_urgent = true
 local answers = ending.settle_all(given.worker, given.settlements)
 flush()
 pending.ring()

@@ -5,6 +5,7 @@ local PORTION = 1000 -- arguments per command: unpack has a limit. Even, so that
 
 local pending = {
     is_ready = false, -- whether something became ready that a worker should be rung for
+    is_urgent = false, -- whether it must be written though memory is full
     writers = {}, -- called before a flush: parts that collect in their own way
 }
 do
@@ -89,6 +90,17 @@ do
         last = (last or tonumber(call("HGET", prefix .. "meta", "last") or 0)) + 1
         return last
     end
+
+    -- When memory is full Redis refuses a script's first write if it may grow something, and lets the script
+    -- finish otherwise. What ends jobs must get through, so it begins with a write that cannot grow anything;
+    -- but not without need: even that one would be written to the server's log.
+    local function open_the_way()
+        if pending.is_urgent then
+            call("DEL", prefix)
+            pending.is_urgent = false
+        end
+    end
+    pending.open_the_way = open_the_way
 
     local function send(command, name, values)
         local total = #values
@@ -175,6 +187,9 @@ do
         end
         if last then
             pending.write("meta", "last", whole(last))
+        end
+        if next(hashes) or next(sorted) or next(groups) or next(tallies) or next(appended) then
+            open_the_way()
         end
         for name, changes in pairs(hashes) do
             send_pairs("HSET", "HDEL", name, changes, false)

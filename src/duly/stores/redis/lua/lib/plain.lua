@@ -184,6 +184,7 @@ do
         if not states[1] then
             return
         end
+        pending.open_the_way()
         tally()
         pending.send("HSET", "state", states)
         pending.send("HSET", "body", bodies)

@@ -46,9 +46,3 @@ local function show_all(values, count)
     end
     return "[" .. concat(shown, ",") .. "]"
 end
-
--- When memory is full Redis refuses a script's first write if it may grow something, and lets the script
--- finish otherwise. What ends jobs must get through, so it begins with a write that cannot grow anything.
-local function write_though_memory_is_full()
-    call("DEL", prefix)
-end
