@@ -209,7 +209,7 @@ class Run:
         )
 
 
-def _number(value: float) -> float:
+def _number(value: object) -> float:
     if isinstance(value, int | float) and math.isfinite(value):
         return value
     raise BadRequest(f"run.progress({value!r}) is not a number of steps: pass an int or a finite float.")
