@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 from tests.stories import errands
@@ -16,18 +16,31 @@ from tests.stories.processes import Crew
 from duly import Duly
 from duly.testing import VirtualClock
 
-URLS: Final[dict[str, Callable[[Path], str]]] = {
-    "memory": lambda folder: "memory://",
-    "sqlite": lambda folder: f"sqlite:///{folder / 'duly.db'}",
+
+class Place(NamedTuple):
+    """Where a test's jobs live: a store, and on a shared server a namespace of its own there."""
+
+    url: str
+    namespace: str = "duly"
+
+
+PLACES: Final[dict[str, Callable[[Path], Place]]] = {
+    "memory": lambda folder: Place("memory://"),
+    "sqlite": lambda folder: Place(f"sqlite:///{folder / 'duly.db'}"),
 }
 
 OPTIONS: Final[dict[str, Any]] = {"lease": "4s", "poll": "50ms", "concurrency": 4, "grace": "8s"}
 """Quick to look and quick to beat, with a lease that a busy machine can keep."""
 
 
-@pytest.fixture(params=list(URLS))
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return URLS[request.param](tmp_path)
+@pytest.fixture(params=list(PLACES))
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    return _settled(PLACES[request.param](tmp_path), monkeypatch)
+
+
+def _settled(place: Place, environment: pytest.MonkeyPatch) -> str:
+    environment.setenv("DULY_NAMESPACE", place.namespace)  # for processes started from here as well
+    return place.url
 
 
 @pytest.fixture
@@ -84,12 +97,13 @@ def errand_app(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gen
     app.close()
 
 
-@pytest.fixture(params=[name for name in URLS if name != "memory"])
+@pytest.fixture(params=[name for name in PLACES if name != "memory"])
 def crew(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Generator[Crew, None, None]:
     """Workers in processes of their own on one store, with a lease short enough to wait for."""
-    app = _errands_on(URLS[request.param](tmp_path), tmp_path, monkeypatch, lease="2s")
+    url = _settled(PLACES[request.param](tmp_path), monkeypatch)
+    app = _errands_on(url, tmp_path, monkeypatch, lease="2s")
     crew = Crew(app, tmp_path)
     yield crew
     crew.end()
