@@ -17,7 +17,7 @@ from duly.stores.postgres.operations.lanes import Holds, Track, serves
 from duly.stores.postgres.operations.lend import Lending
 from duly.stores.postgres.operations.moment import instant, instant_or_none, span
 from duly.stores.postgres.operations.recover import recover
-from duly.stores.postgres.operations.room import SOON, Room
+from duly.stores.postgres.operations.room import SOON, Room, is_limited
 from duly.stores.postgres.operations.settle import confirm
 from duly.stores.postgres.operations.sight import PAUSE, Sight
 from duly.stores.postgres.operations.texts import statements
@@ -37,6 +37,11 @@ class Look(NamedTuple):
     is_something_late: bool
     switches: list[list[Any]] | None
     is_somebody_spoken_of: bool
+    is_a_serial_on_loan: bool
+    ready: list[int] | None
+    """Lanes with a limit that have something to lend."""
+    loads: list[list[int]] | None
+    """How many jobs are on loan from lanes of tasks with a limit."""
 
 
 def claim(world: World, sight: Sight, ask: Ask, settled: Sequence[int] = ()) -> Steps[Claimed]:
@@ -52,14 +57,21 @@ def claim(world: World, sight: Sight, ask: Ask, settled: Sequence[int] = ()) -> 
         is_something_back = yield from recover(world, worker)
     if look.is_something_late or is_something_back:  # what comes back may have come too late
         yield from expire(world, [number for number, _ in served])
-    holds = Holds({(scope, name): until for scope, name, until in look.switches or ()})
-    return (yield from _lend(world, sight, ask, worker, served, holds))
+        look = yield from _look(world, ask, served)
+    return (yield from _lend(world, sight, ask, worker, served, look))
 
 
 def _look(world: World, ask: Ask, served: Served) -> Steps[Look]:
-    lanes = integers([number for number, _ in served])
-    moment = {"now": world.now, "boot": world.moment.boot}
-    (seen,) = yield Statement(SQL["look"], {"worker": ask.worker, "lanes": lanes} | moment)
+    limited = [number for number, track in served if is_limited(ask.lanes[track.task])]
+    tasks = {world.book.track(number).task for number in limited}
+    counted = [number for number, track in world.book.items() if track.task in tasks]
+    lanes = {
+        "lanes": integers([number for number, _ in served]),
+        "limited": integers(limited),
+        "counted": integers(counted),
+    }
+    moment = {"now": world.now, "boot": world.moment.boot, "worker": ask.worker}
+    (seen,) = yield Statement(SQL["look"], lanes | moment)
     return Look(*seen)
 
 
@@ -71,11 +83,15 @@ def _be_present(world: World, ask: Ask) -> Steps[int]:
     return int(number)
 
 
-def _lend(world: World, sight: Sight, ask: Ask, worker: int, served: Served, holds: Holds) -> Steps[Claimed]:
+def _lend(world: World, sight: Sight, ask: Ask, worker: int, served: Served, look: Look) -> Steps[Claimed]:
+    holds = Holds({(scope, name): until for scope, name, until in look.switches or ()})
     moving = [
         (number, track) for number, track in served if holds.on(ask.lanes[track.task], track.queue) is None
     ]
-    room = yield from Room.read(world, ask, moving)
+    moves = {number for number, _ in moving}
+    ready = [number for number in look.ready or () if number in moves]
+    loads = {lane: amount for lane, amount in look.loads or ()}  # noqa: C416  pairs come as lists
+    room = yield from Room.read(world, ask, ready, loads)
     lending = Lending(world, ask, room, worker, moving)
     moments: list[int] = []
     points = sight.points([number for number, _ in moving], world.now)
@@ -87,7 +103,7 @@ def _lend(world: World, sight: Sight, ask: Ask, worker: int, served: Served, hol
             yield from lending.lend({})
         else:
             moments.append(world.now + PAUSE)
-    yield from lending.conclude(sight)
+    yield from lending.conclude(sight, is_a_serial_on_loan=look.is_a_serial_on_loan)
     if not lending.is_full:
         moments += yield from _prospects(world, ask, room, worker, served, holds)
     next_at = world.now if lending.is_full else min(moments, default=None)

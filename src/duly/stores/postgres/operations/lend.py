@@ -85,14 +85,15 @@ class Lending:
             needs_care = any(self._room.is_limited(self._tracks[number].task) for number in lanes)
             goes_on = yield from self._choose() if needs_care else self._pick()
 
-    def conclude(self, sight: Sight) -> Steps[None]:
+    def conclude(self, sight: Sight, *, is_a_serial_on_loan: bool) -> Steps[None]:
         """Write down what the limits and the next claim must know."""
         if self._is_mixed:
             self._lent.sort(key=self._place)
         if self._room.started:
             tasks = words([stored(task) for task in self._room.started])
             yield Statement(SQL["start"], {"tasks": tasks, "now": self._world.now})
-        yield from self._park_refused()
+        if is_a_serial_on_loan or any(row[SERIAL] is not None for row in self._lent):
+            yield from self._park_refused()
         amounts = Counter(row[LANE] for row in self._lent)
         last = {row[LANE]: (row[READY_AT], row[0]) for row in self._lent}
         for number, amount in amounts.items():

@@ -8,13 +8,12 @@ is left out this time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from duly.stores.contract import Ask, Lane
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import integers
-from duly.stores.postgres.operations.lanes import Track
 from duly.stores.postgres.operations.moment import span
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
@@ -41,32 +40,28 @@ class Room:
         self.started: list[str] = []
 
     @classmethod
-    def read(cls, world: World, ask: Ask, moving: Sequence[tuple[int, Track]]) -> Steps[Room]:
-        """Lock the limited tasks that have something ready, and count."""
-        limited = [number for number, track in moving if _is_limited(ask.lanes[track.task])]
-        if not limited:
-            return cls(ask, world.now, Counter(), {}, frozenset())
-        ready = yield Statement(SQL["ready"], {"lanes": integers(limited), "now": world.now})
-        tasks = sorted({world.book.track(number).task for (number,) in ready})
-        return (yield from cls._count(world, ask, tasks))
+    def read(cls, world: World, ask: Ask, ready: Sequence[int], loads: Mapping[int, int]) -> Steps[Room]:
+        """Lock the limited tasks with something ready in these lanes, and count what is on loan now.
 
-    @classmethod
-    def _count(cls, world: World, ask: Ask, tasks: Sequence[str]) -> Steps[Room]:
-        if not tasks:
-            return cls(ask, world.now, Counter(), {}, frozenset())
-        lanes = {task: _lanes_of(world, task) for task in tasks}
-        keepers = {min(numbers): task for task, numbers in lanes.items()}
-        locked = yield Statement(SQL["lock_tasks"], {"lanes": integers(sorted(keepers))})
-        ours = {keepers[number] for (number,) in locked}
-        running = yield from _running(world, [number for task in ours for number in lanes[task]])
-        starts: dict[str, list[int]] = {}
-        for task in sorted(ours):
-            starts[task] = yield from _starts(world, ask.lanes[task])
-        return cls(ask, world.now, running, starts, frozenset(tasks) - ours)
+        Where the loads seen before say that a task is full, that is enough: nothing is lent from it.
+        """
+        tasks = {world.book.track(number).task for number in ready}
+        seen = _by_task(world, loads)
+        full = {task for task in tasks if _is_full(ask.lanes[task], seen[task])}
+        busy: set[str] = set()
+        starts: dict[str, list[int]] = {task: [] for task in full}
+        if tasks - full:
+            ours = yield from _lock(world, tasks - full)
+            busy = tasks - full - ours
+            counted = yield from _running(world, ours)
+            seen = Counter({**seen, **counted})
+            for task in sorted(ours):
+                starts[task] = yield from _starts(world, ask.lanes[task])
+        return cls(ask, world.now, seen, starts, frozenset(busy))
 
     def is_limited(self, task: str) -> bool:
         """Whether its loans must be counted."""
-        return _is_limited(self._ask.lanes[task])
+        return is_limited(self._ask.lanes[task])
 
     def may_lend(self, task: str) -> bool:
         """Not where loans must be counted and were not, because nothing was ready then."""
@@ -75,7 +70,7 @@ class Room:
     def left(self, task: str) -> int | None:
         """How many jobs of the task may still start; None is no limit."""
         lane = self._ask.lanes[task]
-        if not _is_limited(lane):
+        if not is_limited(lane):
             return None
         if task in self._busy:
             return 0
@@ -111,21 +106,39 @@ class Room:
         return starts[-rate.starts] + span(rate.per)
 
 
-def _is_limited(lane: Lane) -> bool:
+def is_limited(lane: Lane) -> bool:
+    """Whether loans of its task must be counted."""
     return lane.concurrency is not None or lane.rate is not None
 
 
-def _lanes_of(world: World, task: str) -> list[int]:
-    """All lanes of a task, served or not: the limit is over all of them."""
-    return [number for number, track in world.book.items() if track.task == task]
+def _is_full(lane: Lane, running: int) -> bool:
+    """Where a rate counts too, its starts must be looked at all the same."""
+    return lane.rate is None and lane.concurrency is not None and running >= lane.concurrency
 
 
-def _running(world: World, lanes: Sequence[int]) -> Steps[Counter[str]]:
+def _by_task(world: World, loads: Mapping[int, int]) -> Counter[str]:
     running: Counter[str] = Counter()
-    if lanes:
-        for number, amount in (yield Statement(SQL["running"], {"lanes": integers(lanes)})):
-            running[world.book.track(number).task] += amount
+    for number, amount in loads.items():
+        running[world.book.track(number).task] += amount
     return running
+
+
+def _lanes_of(world: World, tasks: Collection[str]) -> list[int]:
+    """All lanes of some tasks, served or not: a limit is over all of them."""
+    return [number for number, track in world.book.items() if track.task in tasks]
+
+
+def _lock(world: World, tasks: Collection[str]) -> Steps[set[str]]:
+    """The oldest lane of a task stands for it; answers the tasks that nobody else is lending from."""
+    keepers = {min(_lanes_of(world, [task])): task for task in tasks}
+    locked = yield Statement(SQL["lock_tasks"], {"lanes": integers(sorted(keepers))})
+    return {keepers[number] for (number,) in locked}
+
+
+def _running(world: World, tasks: Collection[str]) -> Steps[Counter[str]]:
+    """Counted anew once the task is ours."""
+    found = yield Statement(SQL["running"], {"lanes": integers(_lanes_of(world, tasks))})
+    return Counter({**dict.fromkeys(tasks, 0), **_by_task(world, dict(found))})
 
 
 def _starts(world: World, lane: Lane) -> Steps[list[int]]:

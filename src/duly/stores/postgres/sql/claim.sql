@@ -21,7 +21,14 @@ select
             where expiry.lane = lane.number and expiry.expires_at <= %(now)s limit 1) as late),
     (select json_agg(json_build_array(scope, name, until)) from {schema}.switch
         where until is null or until > %(now)s),
-    exists (select 1 from {schema}.notice)
+    exists (select 1 from {schema}.notice),
+    exists (select 1 from {schema}.running where serial is not null),
+    (select json_agg(lane.number) from unnest(%(limited)s::int4[]) as lane (number)
+        where exists (
+            select 1 from {schema}.ready where ready.lane = lane.number and ready.ready_at <= %(now)s)),
+    (select json_agg(json_build_array(load.lane, load.amount)) from (
+        select lane, count(*) as amount from {schema}.running
+        where lane = any (%(counted)s::int4[]) group by lane) as load)
 
 -- name: present
 -- A worker that claims has a lease, even before its first beat; one that had left starts as a stranger.
@@ -42,13 +49,6 @@ set lease_until = excluded.lease_until,
     slots = case when known.has_left then 0 else known.slots end,
     version = case when known.has_left then '' else known.version end
 returning number
-
--- name: ready
--- Which of these lanes have something to lend.
-select lane.number
-from unnest(%(lanes)s::int4[]) as lane (number)
-where exists (
-    select 1 from {schema}.ready where ready.lane = lane.number and ready.ready_at <= %(now)s)
 
 -- name: lock_tasks
 -- One claim at a time counts and lends under a task's limits; the oldest lane of a task stands for it.

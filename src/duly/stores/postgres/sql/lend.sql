@@ -38,7 +38,8 @@ with lane as materialized (
         select rank, generation from picked
         union all
         select rank, generation from seen where has_serial) as next
-    join {schema}.job on job.generation = next.generation
+    cross join lateral (
+        select * from {schema}.job where job.generation = next.generation offset 0) as job
 ), lent as (
     insert into {schema}.running (generation, seed, keep_done, lane, worker, epoch)
     select generation, %(seed)s, keep_done, lane, %(worker)s, epoch + 1 from chosen where serial is null
@@ -63,20 +64,23 @@ cross join lateral (
     where ready.lane = lane.number and (ready_at, generation) > (lane.since, lane.after) and ready_at <= %(now)s
     order by ready_at, generation
     limit %(limit)s) as next
-join {schema}.job on job.generation = next.generation
+cross join lateral (
+    select serial, per_key from {schema}.job where job.generation = next.generation offset 0) as job
 order by lane.rank, next.ready_at, next.generation
 limit %(limit)s
 
 -- name: take
 -- Lends the jobs named, but for those that have moved or that somebody else is taking.
 with picked as materialized (
-    select ready.ctid as place, job.*
+    select ready.place, job.*
     from unnest(%(generations)s::int8[]) as wanted (generation)
-    join {schema}.job on job.generation = wanted.generation
-    join {schema}.ready on ready.lane = job.lane and ready.ready_at = job.ready_at
-        and ready.generation = job.generation
-    where ready.ready_at <= %(now)s
-    for update of ready skip locked
+    cross join lateral (
+        select * from {schema}.job where job.generation = wanted.generation offset 0) as job
+    cross join lateral (
+        select ctid as place from {schema}.ready
+        where ready.lane = job.lane and ready.ready_at = job.ready_at and ready.generation = job.generation
+            and ready.ready_at <= %(now)s
+        for update skip locked) as ready
 ), lent as (
     insert into {schema}.running (generation, seed, keep_done, lane, worker, epoch, serial)
     select generation, %(seed)s, keep_done, lane, %(worker)s, epoch + 1, serial from picked
@@ -89,28 +93,44 @@ from picked
 
 -- name: on_loan
 select standing.serial::text, count(*)
-from {schema}.standing join {schema}.running on running.generation = standing.generation
+from {schema}.standing
 where standing.serial = any (%(serials)s::uuid[])
+    and exists (select 1 from {schema}.running where running.generation = standing.generation offset 0)
 group by standing.serial
 
 -- name: park
 with gone as (
-    delete from {schema}.ready using {schema}.job
-    where job.generation = any (%(generations)s::int8[]) and ready.lane = job.lane
-        and ready.ready_at = job.ready_at and ready.generation = job.generation
-    returning ready.lane, ready.ready_at, ready.generation
+    delete from {schema}.ready
+    where ctid = any (array(
+        select ready.place
+        from unnest(%(generations)s::int8[]) as wanted (generation)
+        cross join lateral (
+            select * from {schema}.job where job.generation = wanted.generation offset 0) as job
+        cross join lateral (
+            select ctid as place from {schema}.ready
+            where ready.lane = job.lane and ready.ready_at = job.ready_at
+                and ready.generation = job.generation offset 0) as ready))
+    returning lane, ready_at, generation
 )
 insert into {schema}.parked (lane, ready_at, generation) select lane, ready_at, generation from gone
 
 -- name: behind_runs
--- Ready jobs of some lanes whose serial is on loan: found from the runs, so the backlog is not walked.
-select ready.ready_at, ready.generation, ready.lane, job.serial::text, job.per_key
-from (select distinct serial from {schema}.running where serial is not null) as held
-join {schema}.standing on standing.serial = held.serial
-join {schema}.job on job.generation = standing.generation
-join {schema}.ready on ready.lane = job.lane and ready.ready_at = job.ready_at
-    and ready.generation = job.generation
-where ready.lane = any (%(lanes)s::int4[]) and ready.ready_at <= %(now)s and job.per_key > 0
+-- Ready jobs of some lanes whose serial is on loan: found from the runs, so the backlog is not walked. The
+-- fences keep the planner from beginning at the other end.
+with held as materialized (
+    select distinct serial from {schema}.running where serial is not null
+)
+select waiting.ready_at, waiting.generation, waiting.lane, job.serial::text, job.per_key
+from held
+cross join lateral (
+    select generation from {schema}.standing where standing.serial = held.serial offset 0) as stander
+cross join lateral (
+    select * from {schema}.job where job.generation = stander.generation offset 0) as job
+cross join lateral (
+    select * from {schema}.ready
+    where ready.lane = job.lane and ready.ready_at = job.ready_at and ready.generation = job.generation
+    offset 0) as waiting
+where waiting.lane = any (%(lanes)s::int4[]) and waiting.ready_at <= %(now)s and job.per_key > 0
 
 -- name: start
 insert into {schema}.start (task, at) select task, %(now)s from unnest(%(tasks)s::text[]) as started (task)

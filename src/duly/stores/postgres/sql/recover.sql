@@ -13,16 +13,14 @@ for update skip locked
 -- name: take_back
 -- Jobs without a serial of which nobody said anything: back to the ready set, all together.
 with held as materialized (
-    select running.generation from {schema}.running
+    select running.ctid as place, running.generation, running.epoch, running.worker from {schema}.running
     where running.worker = any (%(workers)s::int4[]) and running.serial is null
         and not exists (select 1 from {schema}.notice where notice.generation = running.generation)
         and not exists (select 1 from {schema}.remark where remark.generation = running.generation
             and remark.epoch = running.epoch)
     for update of running skip locked
 ), gone as (
-    delete from {schema}.running using held
-    where running.generation = held.generation
-    returning running.generation, running.epoch, running.worker
+    delete from {schema}.running using held where running.ctid = held.place returning held.*
 ), lines as (
     insert into {schema}.history (entered, at, event, epoch, generation, attempt, worker, note)
     select job.entered, %(now)s, 'lease ran out', gone.epoch, gone.generation, job.attempt, worker.id,

@@ -27,27 +27,37 @@ for update skip locked
 -- Serials behind which something waits.
 select standing.serial::text from {schema}.standing
 where standing.serial = any (%(serials)s::uuid[])
-    and not exists (select 1 from {schema}.running where running.generation = standing.generation)
+    and not exists (select 1 from {schema}.running where running.generation = standing.generation offset 0)
 
 -- name: spoken_of
 select 1 from {schema}.notice where generation = any (%(generations)s::int8[]) limit 1
 
 -- name: end_bare
 -- Done, with nothing to keep: the row of the end is the last line of the history too.
-with given as (
+with given as materialized (
     select *
     from unnest(%(generations)s::int8[], %(epochs)s::int4[], %(seeds)s::int8[], %(started)s::int8[])
         as given (generation, epoch, seed, started_at)
-), gone as (
-    delete from {schema}.running using given
-    where running.generation = given.generation and running.epoch = given.epoch and running.seed = given.seed
+), held as materialized (
+    select given.started_at, running.*
+    from given
+    cross join lateral (
+        select ctid as place, running.* from {schema}.running
+        where running.generation = given.generation offset 0) as running
+    where running.epoch = given.epoch and running.seed = given.seed
         and (running.serial is null or running.serial = any (%(quiet)s::uuid[]))
-        and not exists (select 1 from {schema}.notice where notice.generation = running.generation)
-    returning running.generation, running.epoch, running.seed, running.lane, running.worker, running.keep_done,
-        running.serial, given.started_at
+        and not exists (select 1 from {schema}.notice where notice.generation = given.generation offset 0)
+), gone as (
+    delete from {schema}.running using held where running.ctid = held.place returning held.*
 ), stood as (
-    delete from {schema}.standing using gone
-    where standing.serial = gone.serial and standing.generation = gone.generation
+    delete from {schema}.standing
+    where ctid = any (array(
+        select standing.place
+        from gone
+        cross join lateral (
+            select ctid as place from {schema}.standing
+            where standing.serial = gone.serial and standing.generation = gone.generation offset 0) as standing
+        where gone.serial is not null))
 ), ended as (
     insert into {schema}.ended (generation, finished_at, forget_at, seed, started_at, lane, epoch, worker, state,
         event)
@@ -58,21 +68,32 @@ with given as (
 select generation from gone
 
 -- name: end
-with given as (
+with given as materialized (
     select *
     from unnest(%(generations)s::int8[], %(epochs)s::int4[], %(seeds)s::int8[], %(started)s::int8[],
         %(events)s::text[], %(states)s::text[], %(reasons)s::text[], %(errors)s::text[], %(results)s::text[],
         %(result_until)s::int8[])
         as given (generation, epoch, seed, started_at, event, state, reason, error, result, result_until)
-), gone as (
-    delete from {schema}.running using given
-    where running.generation = given.generation and running.epoch = given.epoch and running.seed = given.seed
+), held as materialized (
+    select given.*, running.place, running.lane, running.worker, running.serial
+    from given
+    cross join lateral (
+        select ctid as place, running.* from {schema}.running
+        where running.generation = given.generation offset 0) as running
+    where running.epoch = given.epoch and running.seed = given.seed
         and (running.serial is null or running.serial = any (%(quiet)s::uuid[]))
-        and not exists (select 1 from {schema}.notice where notice.generation = running.generation)
-    returning running.lane, running.worker, running.serial, given.*
+        and not exists (select 1 from {schema}.notice where notice.generation = given.generation offset 0)
+), gone as (
+    delete from {schema}.running using held where running.ctid = held.place returning held.*
 ), stood as (
-    delete from {schema}.standing using gone
-    where standing.serial = gone.serial and standing.generation = gone.generation
+    delete from {schema}.standing
+    where ctid = any (array(
+        select standing.place
+        from gone
+        cross join lateral (
+            select ctid as place from {schema}.standing
+            where standing.serial = gone.serial and standing.generation = gone.generation offset 0) as standing
+        where gone.serial is not null))
 ), ended as (
     insert into {schema}.ended (generation, finished_at, forget_at, seed, started_at, result_until, lane, epoch,
         worker, state, event, reason, result, error)
@@ -80,39 +101,50 @@ with given as (
         %(now)s::int8 + case when gone.state = 'failed' then job.keep_failed else job.keep_done end,
         gone.seed, gone.started_at, gone.result_until, gone.lane, gone.epoch, gone.worker, gone.state, gone.event,
         gone.reason, gone.result, case when gone.event <> 'done' then coalesce(gone.error, job.error) end
-    from gone join {schema}.job on job.generation = gone.generation
+    from gone
+    cross join lateral (
+        select * from {schema}.job where job.generation = gone.generation offset 0) as job
 )
 select generation from gone
 
 -- name: go_on
 -- The same job waits for another run. An at-most-once body that had begun is not among them.
-with given as (
+with given as materialized (
     select *
     from unnest(%(generations)s::int8[], %(epochs)s::int4[], %(seeds)s::int8[], %(started)s::int8[],
         %(events)s::text[], %(notes)s::text[], %(ready)s::int8[], %(errors)s::text[], %(arguments)s::text[])
         as given (generation, epoch, seed, started_at, event, note, ready_at, error, arguments)
-), gone as (
-    delete from {schema}.running using given
-    where running.generation = given.generation and running.epoch = given.epoch and running.seed = given.seed
+), held as materialized (
+    select given.*, running.place, running.worker
+    from given
+    cross join lateral (
+        select ctid as place, running.* from {schema}.running
+        where running.generation = given.generation offset 0) as running
+    where running.epoch = given.epoch and running.seed = given.seed
         and (running.serial is null or running.serial = any (%(quiet)s::uuid[]))
-        and not exists (select 1 from {schema}.notice where notice.generation = running.generation)
-        and not exists (select 1 from {schema}.remark where remark.generation = running.generation)
-    returning running.worker, running.serial, given.*
+        and not exists (select 1 from {schema}.notice where notice.generation = given.generation offset 0)
+        and not exists (select 1 from {schema}.remark where remark.generation = given.generation offset 0)
+), gone as (
+    delete from {schema}.running using held where running.ctid = held.place returning held.*
+), left_behind as materialized (
+    select gone.*, job.entered, job.attempt
+    from gone
+    cross join lateral (
+        select entered, attempt from {schema}.job where job.generation = gone.generation offset 0) as job
 ), lines as (
     insert into {schema}.history (entered, at, event, epoch, generation, attempt, worker, started_at, note)
-    select job.entered, %(now)s::int8, gone.event, gone.epoch, gone.generation, job.attempt, worker.id,
-        gone.started_at, gone.note
-    from gone
-    join {schema}.job on job.generation = gone.generation
-    join {schema}.worker on worker.number = gone.worker
+    select left_behind.entered, %(now)s::int8, left_behind.event, left_behind.epoch, left_behind.generation,
+        left_behind.attempt, worker.id, left_behind.started_at, left_behind.note
+    from left_behind join {schema}.worker on worker.number = left_behind.worker
 ), trimmed as (
     -- A job that starts another cycle keeps its newest lines; the one just written is not seen here.
     delete from {schema}.history using (
-        select job.entered,
+        select left_behind.entered,
             (select number from {schema}.history
-                where history.entered = job.entered order by number desc offset %(lines)s - 1 limit 1) as number
-        from gone join {schema}.job on job.generation = gone.generation
-        where gone.event = 'again') as oldest
+                where history.entered = left_behind.entered
+                order by number desc offset %(lines)s - 1 limit 1) as number
+        from left_behind
+        where left_behind.event = 'again') as oldest
     where history.entered = oldest.entered and history.number <= oldest.number
 ), waiting as (
     update {schema}.job
@@ -129,7 +161,7 @@ with given as (
             when 'retry' then coalesce(job.first_failure, %(now)s::int8) else job.first_failure end,
         is_suspect = case gone.event when 'again' then false else job.is_suspect end,
         arguments = case gone.event when 'again' then coalesce(gone.arguments, job.arguments) else job.arguments end
-    from gone
+    from left_behind as gone
     where job.generation = gone.generation
     returning job.lane, job.serial, job.ready_at, job.generation, job.expires_at
 ), lined_up as (
