@@ -57,7 +57,7 @@ def transaction(
             yield COMMIT
             value: T = stop.value
             return value
-        rows = [(now, newest_lane)]
+        rows = [(now, newest_lane, False)]
         if statement is not MOMENT:
             rows = yield Command(spell(statement.text), statement.parameters)
 

@@ -25,6 +25,7 @@ AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 IDENTITY: Final = b"select current_database(), pg_postmaster_start_time()::text"
 """Which database of which server, whatever way led there."""
+ARRIVAL: Final = "select {clock}, coalesce((select max(number) from {schema}.lane), 0), true"
 _DEPTH: Final = 6
 
 
@@ -105,7 +106,7 @@ def _performed(operation: Operation[T], spell: Spelling) -> Generator[Command, l
             value: T = stop.value
             return value
         if statement is MOMENT:
-            rows = yield Command(f"select {CLOCK}, 0".encode())
+            rows = yield Command(spell.script(ARRIVAL, clock=CLOCK))
         else:
             rows = yield Command(spell(statement.text), statement.parameters)
 

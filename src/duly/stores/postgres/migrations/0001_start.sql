@@ -282,6 +282,12 @@ create table {schema}.intake (
 
 create index intake_unread on {schema}.intake (set_aside, number);
 
+-- Serials whose job was ended inside a caller's transaction, which may not see who waits behind it.
+create table {schema}.freed (
+    number bigint generated always as identity primary key,
+    serial uuid not null
+);
+
 -- Things counted for people, as amounts to be added up: one row for all would make writers queue.
 create table {schema}.tally (
     number bigint generated always as identity primary key,

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from duly.job import Decision, Request
 from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
+from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import integers, stored, stored_or_none, words
 from duly.stores.postgres.operations.arrivals import Arrival, rehearse
 from duly.stores.postgres.operations.put import SQL as PUT
@@ -93,7 +94,16 @@ def absorb(world: World) -> Steps[int]:
     yield from put_arrivals(world, arrivals)
     numbers = integers(line.number for line in lines)
     yield Statement(SQL["clear"], {"numbers": numbers, "format": FORMAT})
+    yield from _promote_freed(world)
     return len(lines)
+
+
+def _promote_freed(world: World) -> Steps[None]:
+    """Jobs that ended inside a caller's transaction left it to us to see who waits behind them."""
+    freed = {serial for (serial,) in (yield Statement(SQL["freed"]))}
+    yield from serials.lock(freed)
+    for serial in sorted(freed):
+        yield from world.promote(serial)
 
 
 def _set_aside(line: Line, error: Exception) -> Steps[None]:

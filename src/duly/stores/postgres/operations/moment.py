@@ -14,7 +14,7 @@ from duly.clock import Clock
 from duly.stores.drive import Statement, Steps
 
 MOMENT: Final = Statement("moment")
-"""Asks the driver what it read at the beginning: the server's time, and the newest lane."""
+"""Asks the driver what it read at the beginning: the server's time, the newest lane, whose transaction."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -62,14 +62,16 @@ class Moment:
     now: int
     boot: int
     newest_lane: int = 0
+    is_guest: bool = False
+    """In a caller's transaction, whose snapshot may be older than the locks we take in it."""
 
     @classmethod
     def read(cls, clock: Clock | None) -> Steps[Moment]:
         """The server's time, or that of a clock which stands in for it."""
-        ((now, newest_lane),) = yield MOMENT
+        ((now, newest_lane, is_guest),) = yield MOMENT
         if clock is None:
-            return cls(now, now, newest_lane)
-        return cls(stamp(clock.now()), round(clock.boot() * 1_000_000), newest_lane)
+            return cls(now, now, newest_lane, is_guest)
+        return cls(stamp(clock.now()), round(clock.boot() * 1_000_000), newest_lane, is_guest)
 
     @property
     def instant(self) -> datetime:

@@ -63,9 +63,10 @@ def settle_swiftly(world: World, worker: str, settlements: Sequence[Settlement])
     answers = Answers()
     if world.is_wary:
         yield from _find_busy(loans, answers)
-    quiet = yield from _quiet(world, settlements, loans)
-    for sheaf in sheaves(world, settlements, loans, but_for=answers.by_place):
-        yield from _settle_together(sheaf, quiet, answers)
+    if not world.moment.is_guest:  # there, what is to be seen may not be all there is
+        quiet = yield from _quiet(world, settlements, loans)
+        for sheaf in sheaves(world, settlements, loans, but_for=answers.by_place):
+            yield from _settle_together(sheaf, quiet, answers)
     left = [place for place in range(len(settlements)) if place not in answers.by_place]
     if left:
         yield from _settle_singly(world, worker, settlements, loans, left, answers)

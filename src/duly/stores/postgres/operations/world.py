@@ -82,6 +82,8 @@ class World:
         """Leave word for the run, which nothing but claim and settle may touch."""
         words = {"superseded_by": row.superseded_by, "wish": row.wish}
         yield Statement(SQL["tell"], {"generation": row.generation, "epoch": row.epoch} | words)
+        if row.serial is not None:
+            yield Statement(SQL["disturb"], {"serial": row.serial})
 
     def note(self, row: Row, event: str, note: str = "", *, started_at: int | None = None) -> Steps[None]:
         """A line of history."""
@@ -217,6 +219,9 @@ class World:
 
     def promote(self, serial: str | None) -> Steps[None]:
         """Something of this serial ended: the oldest parked request becomes ready if it may run now."""
+        if self.moment.is_guest and serial is not None:
+            yield Statement(SQL["free"], {"serial": serial})
+            return
         peers = yield from self.peers(serial)
         ready = first_to_promote(peers)
         if ready is not None:

@@ -28,3 +28,6 @@ delete from {schema}.intake where number = any (%(numbers)s::int8[]) and set_asi
 select number, id, offered_at, request from {schema}.intake
 where id = any (%(ids)s::text[]) or key = %(key)s
 order by number desc
+
+-- name: freed
+delete from {schema}.freed returning serial::text

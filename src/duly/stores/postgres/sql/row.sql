@@ -101,6 +101,10 @@ values (%(generation)s, %(epoch)s, %(superseded_by)s, %(wish)s)
 on conflict (generation) do update
 set epoch = excluded.epoch, superseded_by = excluded.superseded_by, wish = excluded.wish
 
+-- name: disturb
+-- A completion in a caller's transaction whose snapshot is older cannot see the notice, but it fails on this.
+update {schema}.serial set digest = digest where digest = %(serial)s::uuid
+
 -- name: untell
 delete from {schema}.notice where generation = %(generation)s
 
@@ -129,6 +133,9 @@ delete from {schema}.job where generation = %(generation)s
 
 -- name: remove_history
 delete from {schema}.history where entered = %(entered)s
+
+-- name: free
+insert into {schema}.freed (serial) values (%(serial)s::uuid)
 
 -- name: mark
 insert into {schema}.marker (serial, at) values (%(serial)s::uuid, %(at)s)
