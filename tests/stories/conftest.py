@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from tests.servers_redis import namespace_of, shared_url
 from tests.stories import errands
 from tests.stories.arrange import OpenApp
 from tests.stories.processes import Crew
@@ -27,6 +28,7 @@ class Place(NamedTuple):
 PLACES: Final[dict[str, Callable[[Path], Place]]] = {
     "memory": lambda folder: Place("memory://"),
     "sqlite": lambda folder: Place(f"sqlite:///{folder / 'duly.db'}"),
+    "redis": lambda folder: Place(shared_url(), namespace_of(folder)),
 }
 
 OPTIONS: Final[dict[str, Any]] = {"lease": "4s", "poll": "50ms", "concurrency": 4, "grace": "8s"}
