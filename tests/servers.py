@@ -85,7 +85,7 @@ class PostgresServer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.data = folder / "data"
+        self.cluster = folder / "cluster"
         self.url = f"postgresql://postgres@/postgres?host={folder}"
         self._users: IO[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -102,7 +102,7 @@ class PostgresServer:
     def pid(self) -> int | None:
         """The postmaster's process id, by its own account."""
         with contextlib.suppress(OSError, ValueError, IndexError):
-            return int((self.data / "postmaster.pid").read_text().split()[0])
+            return int((self.cluster / "postmaster.pid").read_text().split()[0])
         return None
 
     def join(self) -> None:
@@ -130,12 +130,12 @@ class PostgresServer:
 
     def create(self) -> None:
         """An empty database cluster."""
-        shutil.rmtree(self.data, ignore_errors=True)
-        self.data.mkdir(mode=0o700)
+        shutil.rmtree(self.cluster, ignore_errors=True)
+        self.cluster.mkdir(mode=0o700)
         own(self.folder)
-        own(self.data)
+        own(self.cluster)
         self._run(
-            "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"
+            "initdb", "-D", self.cluster, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"
         )
 
     def start(self) -> None:
@@ -143,7 +143,7 @@ class PostgresServer:
         options = [f"-c{name}={value}" for name, value in POSTGRES_SETTINGS.items()]
         with open(self.folder / "log", "a") as log:
             self._process = subprocess.Popen(
-                [_binary("postgres", self.folder), "-D", self.data, "-k", self.folder, *options],
+                [_binary("postgres", self.folder), "-D", self.cluster, "-k", self.folder, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -159,7 +159,7 @@ class PostgresServer:
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it: SIGINT is fast and orderly, SIGQUIT is immediate, like a crash."""
         pid = self.pid
-        if pid is None or not _belongs_here(pid, self.data):
+        if pid is None or not _belongs_here(pid, self.cluster):
             return
         os.kill(pid, how)
         if self._process is not None and self._process.pid == pid:
@@ -171,7 +171,7 @@ class PostgresServer:
 
     def _is_ready(self) -> bool:
         with contextlib.suppress(OSError):
-            return (self.data / "postmaster.pid").read_text().rstrip().endswith("ready")
+            return (self.cluster / "postmaster.pid").read_text().rstrip().endswith("ready")
         return False
 
     def _run(self, name: str, *arguments: object) -> None:
@@ -267,10 +267,10 @@ def _clear_leftovers() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _belongs_here(pid: int, data: Path) -> bool:
+def _belongs_here(pid: int, cluster: Path) -> bool:
     """Whether that process is the server of this directory: its number may have gone to another since."""
     with contextlib.suppress(OSError):
-        return str(data).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return str(cluster).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

@@ -69,7 +69,7 @@ def test_a_host_that_has_no_address_is_told() -> None:
 def test_a_wrong_password_is_told_without_showing_it(own_server: PostgresServer) -> None:
     with psycopg.connect(own_server.url, autocommit=True) as admin:
         admin.execute("create role secured login password 'right'")
-    rules = own_server.data / "pg_hba.conf"
+    rules = own_server.cluster / "pg_hba.conf"
     rules.write_text("local all secured scram-sha-256\n" + rules.read_text())
     with psycopg.connect(own_server.url, autocommit=True) as admin:
         admin.execute("select pg_reload_conf()")

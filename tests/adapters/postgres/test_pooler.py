@@ -117,11 +117,15 @@ def test_many_threads_work_at_once(pooled: PostgresStore) -> None:
 
 def test_settings_do_not_stay_with_the_connection(pooled: PostgresStore, url: str) -> None:
     put(pooled, request())
+    pooled.ring()
+    pooled.close()  # when the ring was sent
     there = url if "&pooler" in pooled.url else pooled.url
-    with psycopg.connect(there, autocommit=True, prepare_threshold=None) as stranger:
-        found = {stranger.execute("select current_setting('enable_seqscan')").fetchone() for _ in range(10)}
+    question = "select current_setting('enable_seqscan'), current_setting('synchronous_commit')"
 
-    assert found == {("on",)}
+    with psycopg.connect(there, autocommit=True, prepare_threshold=None) as stranger:
+        found = {stranger.execute(question).fetchone() for _ in range(10)}
+
+    assert found == {("on", "on")}
 
 
 def test_the_rest_of_a_store_works_too(pooled: PostgresStore) -> None:

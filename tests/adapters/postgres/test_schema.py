@@ -21,7 +21,7 @@ from duly.stores.postgres.migrate import shipped
 from duly.stores.postgres.operations import Operations
 from duly.stores.sqlite.migrate import Migration, parse
 
-ODD = ['We"ird -- x', "Größe; drop", "it's 100% %s {schema}", "select"]
+ODD = ['We"ird -- x', "Größe; drop", "it's 100% %s {schema}{literal}", "select"]
 
 
 def drop(url: str, namespace: str) -> None:

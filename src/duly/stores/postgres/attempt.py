@@ -10,7 +10,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import psycopg
 
-from duly.errors import DulyError
 from duly.ids import spread
 from duly.stores.drive import Operation, Row
 from duly.stores.postgres.address import Address
@@ -20,7 +19,6 @@ from duly.stores.postgres.faults import (
     is_conflict,
     is_cut_off,
     unanswered,
-    unreachable,
 )
 from duly.stores.postgres.operations import Errand
 from duly.stores.postgres.operations.again import Needs, Repeat
@@ -102,6 +100,8 @@ class Attempt(Generic[T]):
             return 0.0
         if is_conflict(error) and self._conflicts < CONFLICTS:
             self._conflicts += 1
+            if isinstance(self._operation, Errand):
+                self._operation.mood.is_wary = True
             return float(min(0.05, 0.002 * 2**self._conflicts) * spread())
         if isinstance(error, STALE_PLANS) and self._reconnections < RECONNECTIONS:
             self._reconnections += 1
@@ -111,11 +111,6 @@ class Attempt(Generic[T]):
         if is_cut_off(error) and self._reconnections < RECONNECTIONS:
             self._reconnections += 1
             return 0.0
-        raise self._told(error) from error
-
-    def _told(self, error: Exception) -> Exception:
-        if isinstance(error, psycopg.Error | UnicodeEncodeError):
-            return explained(error, self._address, self._operation.name)
-        if isinstance(error, Repeat) and not isinstance(error, DulyError):
-            return unreachable(error, self._address)
-        return error
+        if isinstance(error, psycopg.Error | UnicodeEncodeError | Repeat):
+            raise explained(error, self._address, self._operation.name) from error
+        raise error

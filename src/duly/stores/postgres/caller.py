@@ -123,3 +123,35 @@ async def aperform(connection: psycopg.AsyncConnection[Any], command: Command) -
     async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
         await cursor.execute(command.text, command.parameters, prepare=False)
         return await cursor.fetchall() if cursor.description else []
+
+
+def hold(raw: psycopg.Connection[Any], commands: Generator[Command, list[Row], T]) -> T:
+    """Hold a conversation on a caller's connection; what goes wrong is told to it, so that it can undo."""
+    try:
+        command = next(commands)
+        while True:
+            try:
+                rows = perform(raw, command)
+            except Exception as error:
+                command = commands.throw(error)
+            else:
+                command = commands.send(rows)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
+async def ahold(raw: psycopg.AsyncConnection[Any], commands: Generator[Command, list[Row], T]) -> T:
+    """The same, awaited."""
+    try:
+        command = next(commands)
+        while True:
+            try:
+                rows = await aperform(raw, command)
+            except Exception as error:
+                command = commands.throw(error)
+            else:
+                command = commands.send(rows)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value

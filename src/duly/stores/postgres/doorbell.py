@@ -34,7 +34,7 @@ LONGEST: Final = 30.0
 """Seconds before another try to listen, doubled at each failure."""
 LOOK: Final = 0.5
 """How long a listener stays in one wait, so that it notices being closed."""
-SEND: Final = b"select set_config('synchronous_commit', 'off', false), pg_notify(%s, '')"
+SEND: Final = b"select set_config('synchronous_commit', 'off', true), pg_notify(%s, '')"
 
 
 class Bell:

@@ -10,10 +10,9 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 
@@ -22,7 +21,7 @@ from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation, Row
 from duly.stores.postgres import caller
 from duly.stores.postgres.address import PATIENCE, check_namespace, parse
-from duly.stores.postgres.attempt import COMMIT, Attempt, Command
+from duly.stores.postgres.attempt import Attempt, Command
 from duly.stores.postgres.doorbell import Tower
 from duly.stores.postgres.faults import check_server, explained, is_cut_off, unreachable
 from duly.stores.postgres.migrate import Migrator, shipped
@@ -31,7 +30,8 @@ from duly.stores.postgres.operations.again import Needs, Repeat
 from duly.stores.postgres.operations.intake import BATCH
 from duly.stores.postgres.pool import AsyncPool, Pool
 from duly.stores.postgres.spelling import Manner, Spelling
-from duly.stores.postgres.wire import AsyncWire, Wire
+from duly.stores.postgres.talk import Outcome, aconverse, converse
+from duly.stores.postgres.wire import Wire
 from duly.stores.sqlite.migrate import Migration
 
 T = TypeVar("T")
@@ -42,14 +42,6 @@ REPEATS: Final = 5
 _drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
 _abandoned: list[Any] = []
 """Connections of a parent process, kept so that nobody closes them here."""
-
-
-class Outcome(NamedTuple):
-    """What one try came to."""
-
-    value: Any = None
-    error: Exception | None = None
-    is_committing: bool = False
 
 
 class Driver:
@@ -153,7 +145,7 @@ class Driver:
     def _try(self, pool: Pool, attempt: Attempt[Any]) -> Outcome:
         try:
             with pool.lent() as wire:
-                return _converse(wire, attempt.commands(is_greeted=wire.is_greeted))
+                return converse(wire, attempt.commands(is_greeted=wire.is_greeted))
         except psycopg.Error as error:  # no connection could be had
             raise unreachable(error, self._address) from error
 
@@ -194,7 +186,7 @@ class Driver:
     async def _atry(self, pool: AsyncPool, attempt: Attempt[Any]) -> Outcome:
         try:
             async with pool.lent() as wire:
-                return await _aconverse(wire, attempt.commands(is_greeted=wire.is_greeted))
+                return await aconverse(wire, attempt.commands(is_greeted=wire.is_greeted))
         except psycopg.Error as error:
             raise unreachable(error, self._address) from error
 
@@ -215,7 +207,7 @@ class Driver:
         for _ in range(REPEATS):
             try:
                 self._check(raw)
-                return _hold(raw, caller.conversation(raw, operation, self._spell))
+                return caller.hold(raw, caller.conversation(raw, operation, self._spell))
             except Needs as need:
                 self._meet(need)
             except Repeat:
@@ -234,7 +226,7 @@ class Driver:
         for _ in range(REPEATS):
             try:
                 await self._acheck(raw)
-                return await _ahold(raw, caller.conversation(raw, operation, self._spell))
+                return await caller.ahold(raw, caller.conversation(raw, operation, self._spell))
             except Needs as need:
                 await self._ameet(need)
             except Repeat:
@@ -245,13 +237,13 @@ class Driver:
 
     def _check(self, raw: psycopg.Connection[Any]) -> None:
         if raw not in self._checked:
-            found = _aside(raw)
+            found = caller.perform(raw, Command(caller.IDENTITY))
             with self._ready().lent() as wire:
                 self._compare(raw, found, wire.perform(caller.IDENTITY, None))
 
     async def _acheck(self, raw: psycopg.AsyncConnection[Any]) -> None:
         if raw not in self._checked:
-            found = await _aaside(raw)
+            found = await caller.aperform(raw, Command(caller.IDENTITY))
             async with self._async_pool().lent() as wire:
                 self._compare(raw, found, await wire.perform(caller.IDENTITY, None))
 
@@ -318,87 +310,6 @@ class Driver:
 def _encoding(wire: Wire) -> str:
     ((encoding,),) = wire.perform(b"show server_encoding", None)
     return str(encoding)
-
-
-def _converse(wire: Wire, commands: Generator[Command, list[Row], Any]) -> Outcome:
-    """Hold one try; whatever goes wrong in it is rolled back and answered."""
-    command = next(commands)
-    try:
-        while True:
-            command = commands.send(wire.perform(*command))
-    except StopIteration as stop:
-        return Outcome(stop.value)
-    except Exception as error:
-        _roll_back(wire)
-        return Outcome(error=error, is_committing=command is COMMIT)
-    except BaseException:
-        _roll_back(wire)
-        raise
-
-
-def _roll_back(wire: Wire) -> None:
-    if not wire.closed and not wire.is_fit:
-        with suppress(psycopg.Error):
-            wire.perform(b"rollback", None)
-
-
-async def _aconverse(wire: AsyncWire, commands: Generator[Command, list[Row], Any]) -> Outcome:
-    command = next(commands)
-    try:
-        while True:
-            command = commands.send(await wire.perform(*command))
-    except StopIteration as stop:
-        return Outcome(stop.value)
-    except Exception as error:
-        await _aroll_back(wire)
-        return Outcome(error=error, is_committing=command is COMMIT)
-    except BaseException:
-        await wire.close()  # cancelled in the middle: the server rolls back when we are gone
-        raise
-
-
-async def _aroll_back(wire: AsyncWire) -> None:
-    if not wire.closed and not wire.is_fit:
-        with suppress(psycopg.Error):
-            await wire.perform(b"rollback", None)
-
-
-def _hold(raw: psycopg.Connection[Any], commands: Generator[Command, list[Row], T]) -> T:
-    try:
-        command = next(commands)
-        while True:
-            try:
-                rows = caller.perform(raw, command)
-            except Exception as error:
-                command = commands.throw(error)
-            else:
-                command = commands.send(rows)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
-
-
-async def _ahold(raw: psycopg.AsyncConnection[Any], commands: Generator[Command, list[Row], T]) -> T:
-    try:
-        command = next(commands)
-        while True:
-            try:
-                rows = await caller.aperform(raw, command)
-            except Exception as error:
-                command = commands.throw(error)
-            else:
-                command = commands.send(rows)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
-
-
-def _aside(raw: psycopg.Connection[Any]) -> list[Row]:
-    return caller.perform(raw, Command(caller.IDENTITY))
-
-
-async def _aaside(raw: psycopg.AsyncConnection[Any]) -> list[Row]:
-    return await caller.aperform(raw, Command(caller.IDENTITY))
 
 
 def _forget_parents() -> None:

@@ -5,6 +5,7 @@ The name is quoted by the driver's own rules and never comes from anywhere but t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
@@ -107,9 +108,8 @@ def _list(words: Iterable[str]) -> str:
 
 
 def _spelled(text: str, names: dict[str, str]) -> str:
-    for name, value in names.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
+    """In one pass, so that a name which looks like one of ours is left alone."""
+    return re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], found[0]), text)
 
 
 def _milliseconds(length: timedelta) -> str:

@@ -7,7 +7,7 @@ inside one transaction, on a connection of the engine or on the caller's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
 
@@ -52,6 +52,14 @@ from duly.stores.postgres.operations.world import World
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
+class Mood:
+    """What the tries of one operation so far have taught."""
+
+    is_wary: bool = False
+    """Somebody holds a row for long: now nothing is waited for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Errand(Operation[T]):
     """An operation, and what its driver must know about it."""
@@ -60,6 +68,7 @@ class Errand(Operation[T]):
     """Requests offered before it take effect before it."""
     may_repeat: bool = False
     """Its answer may be lost: done twice, it does no more than once."""
+    mood: Mood = field(default_factory=Mood)
 
 
 class Operations:
@@ -178,23 +187,20 @@ class Operations:
     def _placing(
         self, name: str, act: Callable[[World], Steps[T]], *, may_repeat: bool = False
     ) -> Operation[T]:
-        return Errand(name, self._steps(act), absorbs=True, may_repeat=may_repeat)
+        mood = Mood()
+        return Errand(name, self._steps(act, mood), absorbs=True, may_repeat=may_repeat, mood=mood)
 
     def _writing(
         self, name: str, act: Callable[[World], Steps[T]], *, may_repeat: bool = False
     ) -> Operation[T]:
-        return Errand(name, self._steps(act), may_repeat=may_repeat)
+        return Errand(name, self._steps(act, Mood()), may_repeat=may_repeat)
 
     def _reading(self, name: str, act: Callable[[World], Steps[T]]) -> Operation[T]:
-        return Errand(name, self._steps(act), writes=False, may_repeat=True)
+        return Errand(name, self._steps(act, Mood()), writes=False, may_repeat=True)
 
-    def _steps(self, act: Callable[[World], Steps[T]]) -> Callable[[], Steps[T]]:
-        tries = 0
-
+    def _steps(self, act: Callable[[World], Steps[T]], mood: Mood) -> Callable[[], Steps[T]]:
         def steps() -> Steps[T]:
-            nonlocal tries
-            tries += 1
             moment = yield from Moment.read(self._clock)
-            return (yield from act(World(moment, self._book, is_wary=tries > 1)))
+            return (yield from act(World(moment, self._book, is_wary=mood.is_wary)))
 
         return steps

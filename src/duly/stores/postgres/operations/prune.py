@@ -14,6 +14,8 @@ SQL = statements("prune")
 
 ABSENCE: Final = timedelta(days=1)
 """How long a worker that died without a word stays on the list."""
+SERIALS: Final = 10
+"""Rows to be locked that go for each job that may: they are small, and soon idle."""
 OBLIVION: Final = timedelta(days=90)
 """How long ended jobs can say who ran them."""
 
@@ -23,7 +25,7 @@ def prune(world: World, limit: int) -> Steps[int]:
     yield Statement(SQL["drop_results"], {"now": world.now})
     ((dropped,),) = yield Statement(SQL["drop_jobs"], {"now": world.now, "limit": limit})
     yield Statement(SQL["drop_windows"], {"now": world.now})
-    yield Statement(SQL["drop_serials"], {"limit": limit})
+    yield Statement(SQL["drop_serials"], {"limit": SERIALS * limit})
     yield Statement(SQL["fold_tallies"])
     yield from _forget_workers(world)
     return int(dropped)

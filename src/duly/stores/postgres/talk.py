@@ -1,0 +1,65 @@
+"""Holding one try of an operation over a connection, with or without asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import psycopg
+
+from duly.stores.drive import Row
+from duly.stores.postgres.attempt import COMMIT, Command
+from duly.stores.postgres.wire import AsyncWire, Wire
+
+
+class Outcome(NamedTuple):
+    """What one try came to."""
+
+    value: Any = None
+    error: Exception | None = None
+    is_committing: bool = False
+
+
+def converse(wire: Wire, commands: Generator[Command, list[Row], Any]) -> Outcome:
+    """Hold one try; whatever goes wrong in it is rolled back and answered."""
+    command = next(commands)
+    try:
+        while True:
+            command = commands.send(wire.perform(*command))
+    except StopIteration as stop:
+        return Outcome(stop.value)
+    except Exception as error:
+        _roll_back(wire)
+        return Outcome(error=error, is_committing=command is COMMIT)
+    except BaseException:
+        _roll_back(wire)
+        raise
+
+
+def _roll_back(wire: Wire) -> None:
+    if not wire.closed and not wire.is_fit:
+        with suppress(psycopg.Error):
+            wire.perform(b"rollback", None)
+
+
+async def aconverse(wire: AsyncWire, commands: Generator[Command, list[Row], Any]) -> Outcome:
+    """The same, awaited."""
+    command = next(commands)
+    try:
+        while True:
+            command = commands.send(await wire.perform(*command))
+    except StopIteration as stop:
+        return Outcome(stop.value)
+    except Exception as error:
+        await _aroll_back(wire)
+        return Outcome(error=error, is_committing=command is COMMIT)
+    except BaseException:
+        await wire.close()  # cancelled in the middle: the server rolls back when we are gone
+        raise
+
+
+async def _aroll_back(wire: AsyncWire) -> None:
+    if not wire.closed and not wire.is_fit:
+        with suppress(psycopg.Error):
+            await wire.perform(b"rollback", None)
