@@ -30,6 +30,8 @@ RUN: Final = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"alone{os.getpid()}")
 PREFIX: Final = "duly-tests-"
 PATIENCE: Final = 60.0
 A_WHILE: Final = 60.0
+PLACE: Final = Path("/tmp" if os.path.isdir("/tmp") else tempfile.gettempdir())
+"""Short, because the path of a socket must be."""
 UNPRIVILEGED: Final = "nobody"
 
 POSTGRES_SETTINGS: Final = {
@@ -94,7 +96,7 @@ class PostgresServer:
     def shared(cls) -> PostgresServer:
         """The server of this test run, started by whichever process comes first."""
         _clear_leftovers()
-        server = cls(Path(tempfile.gettempdir()) / f"{PREFIX}{RUN}-postgres")
+        server = cls(PLACE / f"{PREFIX}{RUN}-postgres")
         server.join()
         return server
 
@@ -124,6 +126,7 @@ class PostgresServer:
             try:
                 fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
+                self._users.close()  # the next to leave must not find us still there
                 return
             self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -258,7 +261,7 @@ def _exclusively(path: Path) -> Generator[None, None, None]:
 
 def _clear_leftovers() -> None:
     """Stop servers whose test run is gone, and remove what they left."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-postgres"):
+    for folder in PLACE.glob(f"{PREFIX}*-postgres"):
         if RUN in folder.name or time.time() - folder.stat().st_mtime < A_WHILE:
             continue  # perhaps just being made
         with contextlib.suppress(OSError), open(folder / "users", "a") as users:
@@ -269,9 +272,14 @@ def _clear_leftovers() -> None:
 
 def _belongs_here(pid: int, cluster: Path) -> bool:
     """Whether that process is the server of this directory: its number may have gone to another since."""
-    with contextlib.suppress(OSError):
-        return str(cluster).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:  # another system, or another process's end
+        asked = subprocess.run(
+            ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+        )
+        command = asked.stdout
+    return str(cluster) in command
 
 
 def _is_alive(pid: int | None) -> bool:

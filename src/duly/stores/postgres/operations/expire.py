@@ -24,8 +24,9 @@ def expire(world: World, lanes: Sequence[int]) -> Steps[None]:
     late: dict[int, str] = dict((yield Statement(SQL["late"], served)))
     held = yield from serials.try_lock(late.values())
     for generation in [number for number, serial in late.items() if serial in held]:
-        row = yield from world.row(generation)  # read anew: the end of one may promote the next
-        is_late = row.expires_at is not None and row.expires_at <= world.now
-        if row.state is State.WAITING and is_late:
-            yield from world.finish(row, "expire", "expired")
+        # Read anew: the end of one may promote the next, and it may have gone before we held its serial.
+        for row in (yield from world.rows([generation])):
+            is_late = row.expires_at is not None and row.expires_at <= world.now
+            if row.state is State.WAITING and is_late:
+                yield from world.finish(row, "expire", "expired")
     yield Statement(SQL["sweep"], served)
