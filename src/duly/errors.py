@@ -14,7 +14,9 @@ Every message quotes the value it is about and names the remedy. An outcome a ca
     ├── StoreError
     │   ├── UnknownStore         the URL names no store
     │   ├── StoreUnavailable     the store cannot be reached or written now
-    │   │   └── StoreBusy        somebody else holds its only write lock
+    │   │   ├── StoreBusy        somebody else holds its only write lock
+    │   │   ├── StoreRefused     it answers and says no: waiting will not help
+    │   │   └── StoreMoved       everything in it is at another place now
     │   ├── SchemaMismatch       the schema no longer serves this code
     │   └── MissingExtra         the driver of this store is not installed
     ├── UnknownTask
@@ -117,6 +119,20 @@ class StoreUnavailable(StoreError):
 
 class StoreBusy(StoreUnavailable):
     """Somebody else holds the store's only write lock: nobody can write, so nobody takes our jobs either."""
+
+
+class StoreRefused(StoreUnavailable):
+    """The server answers and says no (a password, a right, a missing database): only a person can mend it."""
+
+
+class StoreMoved(StoreUnavailable):
+    """`duly move` has carried, or is carrying, everything in the store to another; nothing was written."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__(
+            f"This store has moved to {target}. Set DULY_URL (or the URL in your code) to it and start again."
+        )
+        self.target = target
 
 
 class SchemaMismatch(StoreError):
