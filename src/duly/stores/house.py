@@ -139,7 +139,7 @@ class Furniture:
 
 @runtime_checkable
 class House(Store, Protocol):
-    """A store that can be left, and filled. Each operation is atomic; those with `move` heed its notice only."""
+    """A store that can be left and filled. Each operation is atomic and heeds only the notice of its move."""
 
     def notice(self) -> Operation[Notice | None]: ...
     def arrived(self) -> Operation[str | None]: ...

@@ -205,3 +205,32 @@ create table duly_intake (
 ) strict;
 
 create index duly_intake_unread on duly_intake (set_aside);
+
+-- What relays brought from an outbox, remembered for longer than any of them can be late: each request, and
+-- the number of the last one of each serial.
+create table duly_delivered (
+    id text primary key,
+    until integer not null
+) strict, without rowid;
+
+create index duly_delivered_until on duly_delivered (until);
+
+create table duly_number (
+    outbox text not null,
+    serial text not null,
+    number integer not null,
+    until integer not null,
+    primary key (outbox, serial)
+) strict, without rowid;
+
+create index duly_number_until on duly_number (until);
+
+-- The notice at the door while everything is being carried elsewhere, or is arriving: one row or none.
+-- `cursor` is the generation up to which jobs have arrived.
+create table duly_house (
+    only_one integer primary key check (only_one = 1),
+    stage text not null,
+    move text not null,
+    other text not null,
+    cursor integer not null default 0
+) strict;

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from duly.stores.sqlite.operations.catalogue import Operations
+from duly.stores.sqlite.operations.moving import Operations
 
 __all__ = ["Operations"]

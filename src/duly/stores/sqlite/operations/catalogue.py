@@ -34,16 +34,17 @@ from duly.stores.contract import (
 )
 from duly.stores.drive import Operation, Steps
 from duly.stores.sqlite.operations import locks, records, switches, workers
+from duly.stores.house import allowed
 from duly.stores.sqlite.operations.amend import amend
 from duly.stores.sqlite.operations.claim import claim
 from duly.stores.sqlite.operations.find import census, explain, find
 from duly.stores.sqlite.operations.intake import absorb, offer
 from duly.stores.sqlite.operations.moment import Moment
+from duly.stores.sqlite.operations.house import entered, heard
 from duly.stores.sqlite.operations.prune import prune
 from duly.stores.sqlite.operations.put import put
 from duly.stores.sqlite.operations.renew import begin, disown, renew, report
 from duly.stores.sqlite.operations.select import counted
-from duly.stores.sqlite.operations.settle import settle
 from duly.stores.sqlite.operations.world import World
 
 T = TypeVar("T")
@@ -69,7 +70,7 @@ class Operations:
         return self._writing("offer", lambda world: offer(world, requests))
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
-        return self._writing("claim", lambda world: claim(world, ask))
+        return self._writing("claim", lambda world: claim(world, allowed(ask, world.notice)))
 
     def begin(
         self, fences: Sequence[Fence], *, isolated: bool, once: bool = False
@@ -80,12 +81,12 @@ class Operations:
         return self._writing("renew", lambda world: renew(world, card, fences, lease))
 
     def settle(self, worker: str, settlements: Sequence[Settlement]) -> Operation[list[Settled]]:
-        return self._writing("settle", lambda world: settle(world, worker, settlements))
+        return self._writing("settle", lambda world: heard(world, worker, settlements))
 
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:
-            answers = yield from settle(world, ask.worker, settlements)
-            return Turned(answers, (yield from claim(world, ask)))
+            answers = yield from heard(world, ask.worker, settlements)
+            return Turned(answers, (yield from claim(world, allowed(ask, world.notice))))
 
         return self._writing("turn", act)
 
@@ -154,7 +155,7 @@ class Operations:
         return self._reading("records", lambda _: records.records(kind))
 
     def _writing(self, name: str, act: Callable[[World], Steps[T]]) -> Operation[T]:
-        return Operation(name, lambda: act(self._world()))
+        return Operation(name, lambda: entered(name, self._world(), act))
 
     def _reading(self, name: str, act: Callable[[World], Steps[T]]) -> Operation[T]:
         return Operation(name, lambda: act(self._world()), writes=False)

@@ -34,7 +34,7 @@ def find(world: World, selection: Selection, page: Page) -> Steps[list[Job]]:
 
 def _jobs(world: World, rows: Sequence[Row], *, with_history: bool) -> Steps[list[Job]]:
     leases = yield from _leases(world, {row.worker for row in rows if row.state is State.RUNNING})
-    histories = (yield from _histories(rows)) if with_history else {}
+    histories = (yield from histories_of(rows)) if with_history else {}
     return [job_of(row, world.moment, leases.get(row.worker), histories.get(row.entered, ())) for row in rows]
 
 
@@ -46,7 +46,8 @@ def _leases(world: World, workers: set[str]) -> Steps[dict[str, int]]:
     return dict((yield Statement(WORKERS["leases"], known)))
 
 
-def _histories(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
+def histories_of(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
+    """The lines of each job, by the generation it was created with."""
     found = yield Statement(SQL["history"], {"jobs": pack([row.entered for row in rows])})
     histories: dict[int, list[HistoryLine]] = {row.entered: [] for row in rows}
     for job, at, event, epoch, generation, attempt, worker, started_at, note in found:

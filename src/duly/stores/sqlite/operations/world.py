@@ -14,6 +14,7 @@ from duly.ids import new_nonce
 from duly.job import Overlap, State, Wish
 from duly.lifecycle import move
 from duly.stores.drive import Statement, Steps
+from duly.stores.house import Notice
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.moment import Moment
 from duly.stores.sqlite.operations.rows import Row
@@ -28,6 +29,8 @@ class World:
     def __init__(self, moment: Moment) -> None:
         self.moment = moment
         self.now = moment.now
+        self.notice: Notice | None = None
+        """What hangs at the door while everything is being moved."""
 
     # reading
 
