@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from importlib.util import find_spec
@@ -21,7 +20,7 @@ from duly.cli.exits import Exit, UsageError
 from duly.cli.parser import Arguments, Names, Parser, Raise, at_least_one, names, size
 from duly.cli.target import find_app, offer_app
 from duly.cli.words import counted
-from duly.errors import DefinitionError, SchemaMismatch, StoreBusy, StoreUnavailable
+from duly.errors import DefinitionError, SchemaMismatch
 from duly.urls import masked
 
 if TYPE_CHECKING:
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("duly.worker")
 
-LONGEST_WAIT = 30.0
-SCHEMA_EVERY = 5.0
-"""Seconds between two looks whether newer code has migrated the store."""
 LAST_WORD = 10.0
 """Seconds a stopped worker may take to close its loop; a body stuck in a thread must not keep it for ever."""
 
@@ -102,10 +98,6 @@ def run(args: Arguments) -> int:
     from duly.cli.logs import set_up
 
     set_up(level=args.log_level, form=args.log_format, verbosity=args.verbose)
-    try:
-        await_store(app)
-    except SchemaMismatch as error:
-        return _overtaken(error)
     return _serve(app, _worker(app, args), folder)
 
 
@@ -114,21 +106,6 @@ def _application(args: Arguments) -> App:
     if not name:
         raise UsageError("say which application: duly worker module:object, or DULY_APP")
     return find_app(name)
-
-
-def await_store(app: App, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Open the store. A server may come up later than we do; a file that cannot be used stays so."""
-    wait = 0.5
-    while True:
-        try:
-            app.store.run(app.store.switches())
-            return
-        except StoreUnavailable as error:
-            if app.settings.url.startswith("sqlite:") and not isinstance(error, StoreBusy):
-                raise
-            log.warning("the store cannot be used yet, trying again in %.1f s: %s", wait, error)
-        sleep(wait)
-        wait = min(wait * 2, LONGEST_WAIT)
 
 
 def _worker(app: App, args: Arguments) -> Worker:
@@ -159,6 +136,8 @@ def _serve(app: App, worker: Worker, folder: str) -> int:
         if isinstance(error.__cause__, SchemaMismatch):
             return _overtaken(error.__cause__)
         code = Exit.DIED
+    except SchemaMismatch as error:
+        return _overtaken(error)
     app.close()
     if code is Exit.OK and worker.wants_successor:
         start_afresh(folder)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from duly.clock import SystemClock
 from duly.errors import SchemaMismatch, StoreBusy, StoreError
+from duly.ids import spread
 from duly.job import Fence
 from duly.stores.contract import Order, Store, WorkerCard
-from duly.worker.hand import Halt, Hand
+from duly.worker.hand import Halt, Hand, Holding
+from duly.worker.outage import Outage, backoff
 
 log = logging.getLogger("duly.worker")
 
@@ -52,10 +54,15 @@ class Heartbeat:
         self._hand = hand
         self._fail = fail
         self._is_over = threading.Event()
+        self._is_wanted = threading.Event()
         self._trusted_until = 0.0
+        self._failures = 0
+        self.outage = Outage()
         self.outage_ended = 0.0
         """Monotonic time at which the store was last seen to come back."""
         self.on_order: Callable[[Order, Fence], None] | None = None
+        self.on_trust: Callable[[], None] | None = None
+        """Called when the lease can be trusted again."""
         self.on_overtaken: Callable[[SchemaMismatch], None] = fail
         self._clock = SystemClock().boot  # unlike the monotonic clock it goes on while the machine sleeps
         self._thread = threading.Thread(target=self._run, name="duly-beat", daemon=True)
@@ -65,35 +72,37 @@ class Heartbeat:
         """False once nobody could say that the lease has not run out, as after a freeze."""
         return self._clock() <= self._trusted_until
 
-    def start(self, is_stopping: threading.Event) -> None:
-        """The first beat is done here, so that a worker never claims without a lease."""
-        wait = 0.05
-        while not is_stopping.is_set():
-            try:
-                self.beat()
-                break
-            except SchemaMismatch:
-                raise
-            except StoreError as error:
-                log.warning("the store is away, waiting for it: %s", error)
-                is_stopping.wait(wait := min(2.0, wait * 2))
+    def start(self) -> None:
+        """Beat from now on. The first beat was the worker's first call: it never claims without a lease."""
         self._thread.start()
         self._watch.start()
+
+    def hurry(self) -> None:
+        """Beat at once: the store is back, and nothing can start until the lease is trusted again."""
+        self._is_wanted.set()
 
     def close(self) -> None:
         """No beat after this returns."""
         self._is_over.set()
+        self._is_wanted.set()
         for thread in (self._thread, self._watch):
             if thread.is_alive():
                 thread.join()
 
     def _run(self) -> None:
-        step = self._lease.total_seconds() / BEATS_PER_LEASE
         try:
-            while not self._is_over.wait(step):
-                self._try()
+            while not self._is_over.is_set():
+                self._is_wanted.wait(self._pause())
+                self._is_wanted.clear()
+                if not self._is_over.is_set():
+                    self._try()
         except BaseException as error:
             self._fail(error)
+
+    def _pause(self) -> float:
+        """Until the next beat; after one that failed sooner, so that no outage lasts longer for it."""
+        step = self._lease.total_seconds() / BEATS_PER_LEASE
+        return min(step, backoff(self._failures, spread())) if self._failures else step
 
     def _run_watch(self) -> None:
         """A renewal that hangs must not keep us from noticing that the lease is over."""
@@ -114,7 +123,8 @@ class Heartbeat:
             self.outage_ended = float("inf")
             self._trusted_until = self._clock() + trusted(self._lease)
         except StoreError as error:
-            log.warning("lease could not be renewed: %s", error)
+            self._failures += 1
+            self.outage.noted(error)
             self.outage_ended = float("inf")
             if not self.trusts_lease():
                 self._fence()
@@ -124,34 +134,48 @@ class Heartbeat:
         asked = self._clock()
         fences = self._hand.fences()
         renewal = self._store.run(self._store.renew(self._card, fences, self._lease))
-        self._trusted_until = asked + trusted(self._lease)
-        if self.outage_ended == float("inf"):
-            self.outage_ended = time.monotonic()
-        for fence in renewal.lost:
-            self._order(fence, Halt.LOST)
+        self._renewed(asked)
+        self._stop_lost(renewal.lost)
         for fence, order in renewal.orders.items():
             self._obey(fence, order)
 
+    def _renewed(self, asked: float) -> None:
+        had_trust = self.trusts_lease()
+        self._trusted_until = asked + trusted(self._lease)
+        self._failures = 0
+        self.outage.over()
+        if self.outage_ended == float("inf"):
+            self.outage_ended = time.monotonic()
+        if not had_trust and self.on_trust is not None:
+            self.on_trust()
+
     def _obey(self, fence: Fence, order: Order) -> None:
-        if order is Order.CANCEL:
-            self._order(fence, Halt.CANCELLED)
         holding = self._hand.get(fence)
+        if order is Order.CANCEL and holding is not None and holding.halt is None:
+            log.warning("job %s (%s) is cancelled: stopping its run", holding.claim.id, holding.claim.task)
+            holding.order(Halt.CANCELLED)
         if holding is not None and holding.run is not None:
             holding.run.superseded = True
         if self.on_order is not None:
             self.on_order(order, fence)
 
-    def _order(self, fence: Fence, halt: Halt) -> None:
-        holding = self._hand.get(fence)
-        if holding is not None and holding.halt is None:
-            log.warning("job %s (%s) is %s: stopping its run", holding.claim.id, holding.claim.task, halt)
-            holding.order(halt)
+    def _stop_lost(self, lost: Collection[Fence]) -> None:
+        held = [holding for fence in lost if (holding := self._hand.get(fence)) is not None]
+        if stopped := _stop(held):
+            log.warning("the lease of %s was lost: stopping", stopped)
 
     def _fence(self) -> None:
         """The lease may have run out: stop before somebody else starts."""
-        for holding in self._hand.all():
-            if holding.halt is None:
-                log.error(
-                    "job %s (%s): lease not renewed in time, stopping", holding.claim.id, holding.claim.task
-                )
-                holding.order(Halt.LOST)
+        if stopped := _stop(self._hand.all()):
+            log.error("the lease of %s was not renewed in time: stopping", stopped)
+
+
+def _stop(holdings: Collection[Holding]) -> str:
+    """Tell those that were not told yet, and name them in a few words: an outage may stop hundreds."""
+    told = [holding for holding in holdings if holding.halt is None]
+    for holding in told:
+        holding.order(Halt.LOST)
+    if not told:
+        return ""
+    first = f"job {told[0].claim.id} ({told[0].claim.task})"
+    return first if len(told) == 1 else f"{len(told)} jobs, {first} among them,"

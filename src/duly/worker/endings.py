@@ -81,8 +81,15 @@ def _log_end(ended: Concluded, answer: Settled) -> None:
     claim, verdict = ended.holding.claim, ended.verdict
     if answer is not Settled.SETTLED:
         late = EVENTS[type(verdict)]
-        log.warning(
-            "job %s (%s): its late %s was refused", claim.id, claim.task, late, extra=log_context(claim)
+        # A run that was stopped for its lost lease has been told of, with others in one line.
+        level = logging.DEBUG if ended.holding.halt is Halt.LOST else logging.WARNING
+        log.log(
+            level,
+            "job %s (%s): its late %s was refused",
+            claim.id,
+            claim.task,
+            late,
+            extra=log_context(claim),
         )
     elif ended.holding.halt is not Halt.CANCELLED and (failure := failure_of(ended.holding, verdict)):
         log.error("job %s (%s) failed: %s", claim.id, claim.task, failure.error, extra=log_context(claim))

@@ -31,6 +31,7 @@ from duly.worker.failures import hook_call
 from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.isolation import runs_in_child
 from duly.worker.lanes import Lanes
+from duly.worker.outage import backoff
 from duly.worker.seeds import seeds
 from duly.worker.tempo import LARGEST_BATCH, Tempo
 from duly.worker.turns import take_turns
@@ -41,7 +42,6 @@ SEED_EVERY = 60.0
 PRUNE_EVERY = 30.0
 PRUNE_BATCH = 500
 REPORT_EVERY = 0.5
-LONGEST_BACKOFF = 2.0
 BUSY_PAUSE = timedelta(milliseconds=20)
 """Before asking again about rows that somebody's transaction holds."""
 
@@ -94,20 +94,20 @@ class Pump:
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Turn until told to stop; a store that is away is waited for, calmly."""
-        backoff = 0.0
+        failures = 0
         while not is_over():
             try:
                 self.turn()
             except StoreError as error:
                 self._is_unsure = True
-                backoff = min(LONGEST_BACKOFF, max(0.05, backoff * 2))
-                if backoff <= 0.1:
-                    log.warning("the store is away, trying again: %s", error)
-                self.bell.wait(timedelta(seconds=backoff * (0.5 + spread() / 2)))
+                self._beat.outage.noted(error)
+                self.bell.wait(timedelta(seconds=backoff(failures, spread())))
+                failures += 1
             else:
-                if backoff:
-                    log.warning("the store is back")
-                backoff = 0.0
+                if failures:
+                    self._beat.outage.over()
+                    self._beat.hurry()
+                failures = 0
 
     def turn(self) -> None:
         """One round: begin, signal, settle and claim, then wait if there was nothing to do."""
@@ -153,8 +153,12 @@ class Pump:
 
     @property
     def _can_take(self) -> bool:
-        """A slot is free, or there are schedules: these need none, and tick however busy the slots are."""
-        return not self.is_draining and (self._room() > 0 or self._lanes.has_schedules)
+        """A slot is free, or there are schedules: these need none, and tick however busy the slots are.
+
+        Not without a lease: what was claimed then could only be handed back.
+        """
+        is_fit = not self.is_draining and self._beat.trusts_lease()
+        return is_fit and (self._room() > 0 or self._lanes.has_schedules)
 
     # settle and claim
 

@@ -20,6 +20,7 @@ from duly.job import Fence
 from duly.run import Signal
 from duly.stores.contract import Order, WorkerCard
 from duly.version import __version__
+from duly.worker.arrival import await_store
 from duly.worker.beat import Heartbeat, stop_grace
 from duly.worker.bench import Bench
 from duly.worker.errand import can_travel
@@ -68,6 +69,7 @@ class Worker:
         self._max_memory = max_memory
         self._has_worn_out = False
         self._failure: BaseException | None = None
+        self._has_arrived = False
         self._stopping = threading.Event()
         self._hard_stop = threading.Event()
         self._was_asked = False
@@ -91,7 +93,11 @@ class Worker:
             self._pump.bell.wake()
 
     async def serve(self) -> None:
-        """Work until stopped, or until idle with burst=True. Raises if an internal loop dies."""
+        """Work until stopped, or until idle with burst=True.
+
+        A store that cannot be reached is waited for. Raises what only a person can mend, such as a wrong
+        password, and `WorkerDied` if an internal loop dies.
+        """
         if self._has_served:
             raise DefinitionError("This worker has served already. Every start needs a worker of its own.")
         self._has_served = True
@@ -107,6 +113,8 @@ class Worker:
             raise
         finally:
             thread.join(0.1 if not ended.is_set() else None)
+        if isinstance(self._failure, DulyError) and not self._has_arrived:
+            raise self._failure
         if self._failure is not None:
             raise WorkerDied(f"the worker's loop died: {self._failure!r}") from self._failure
 
@@ -163,6 +171,8 @@ class Worker:
             hand=hand,
             fail=self._fail,
         )
+        if not self._arrive(beat):
+            return
         bench = Bench(
             slots=self.concurrency,
             loop=loop,
@@ -176,8 +186,9 @@ class Worker:
         self._pump = pump = Pump(app=self.app, worker=self.id, lanes=lanes, hand=hand, bench=bench, beat=beat)
         beat.on_order = self._on_order
         beat.on_overtaken = self._overtaken
+        beat.on_trust = pump.bell.wake
         try:
-            beat.start(self._stopping)
+            beat.start()
             if self._ready is not None:
                 loop.call_soon_threadsafe(self._ready.set)
             pump.run(self._is_over)
@@ -187,6 +198,10 @@ class Worker:
             bench.close(timedelta(seconds=1))
             pump.bell.close()
         self._leave(hand)
+
+    def _arrive(self, beat: Heartbeat) -> bool:
+        self._has_arrived = await_store(self.app, beat.beat, beat.outage, self._stopping)
+        return self._has_arrived
 
     def _wake(self) -> None:
         if self._pump is not None:
@@ -267,9 +282,10 @@ class Worker:
             self._begin_to_stop()
 
     def _fail(self, error: BaseException) -> None:
-        """Any dead internal loop ends the worker, loudly."""
+        """Any dead internal loop ends the worker, loudly; a start that is refused says why by itself."""
         if self._failure is None:
-            log.critical("an internal loop of the worker died", exc_info=error)
+            if self._has_arrived or not isinstance(error, DulyError):
+                log.critical("an internal loop of the worker died", exc_info=error)
             self._failure = error
         self.stop(now=True)
 

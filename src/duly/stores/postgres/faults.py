@@ -7,7 +7,7 @@ from typing import Final
 import psycopg
 from psycopg import errors
 
-from duly.errors import BadRequest, DulyError, SchemaMismatch, StoreUnavailable
+from duly.errors import BadRequest, DulyError, SchemaMismatch, StoreRefused, StoreUnavailable
 from duly.stores.postgres.address import Address
 from duly.stores.postgres.wire import Overdue
 
@@ -42,11 +42,11 @@ def is_cut_off(error: BaseException) -> bool:
 def check_server(version: int, encoding: str, address: Address) -> None:
     """Refuse servers that cannot keep the promises."""
     if version < OLDEST_SERVER:
-        raise StoreUnavailable(
+        raise StoreRefused(
             f"{address.shown} runs PostgreSQL {version // 10000}; Duly needs 13 or newer. Upgrade the server."
         )
     if encoding != "UTF8":
-        raise StoreUnavailable(
+        raise StoreRefused(
             f"The database of {address.shown} is encoded in {encoding}, which cannot hold every text. "
             "Create one with ENCODING 'UTF8'."
         )
@@ -63,7 +63,7 @@ def explained(error: BaseException, address: Address, doing: str) -> DulyError:
             f"{address.shown} does not have the tables that {doing} needs: {_told(error, address)}. "
             "Run `duly migrate`, or restart the process to have them made."
         )
-    return StoreUnavailable(f"{address.shown}: {doing} failed: {_told(error, address)}. {_remedy(error)}")
+    return _unavailable(error, f"{address.shown}: {doing} failed: {_told(error, address)}")
 
 
 def unanswered(error: BaseException, address: Address, doing: str) -> StoreUnavailable:
@@ -76,7 +76,13 @@ def unanswered(error: BaseException, address: Address, doing: str) -> StoreUnava
 
 def unreachable(error: BaseException, address: Address) -> StoreUnavailable:
     """No connection could be had."""
-    return StoreUnavailable(f"{address.shown} cannot be reached: {_told(error, address)}. {_remedy(error)}")
+    return _unavailable(error, f"{address.shown} cannot be reached: {_told(error, address)}")
+
+
+def _unavailable(error: BaseException, sentence: str) -> StoreUnavailable:
+    remedy = _remedy(error)
+    kind = StoreRefused if remedy in _FOR_A_PERSON else StoreUnavailable
+    return kind(f"{sentence}. {remedy}")
 
 
 def _told(error: BaseException, address: Address) -> str:
@@ -100,6 +106,9 @@ def _by_words(message: str) -> str | None:
 
 
 _PASSWORD: Final = "Correct the user or the password in the URL, or in PGPASSWORD or ~/.pgpass."
+_ADMIT: Final = "Let pg_hba.conf admit this user from this host."
+_DATABASE: Final = "Create the database, or correct its name in the URL."
+_NAMES: Final = "Create the database or the role, or correct its name in the URL."
 _RIGHTS: Final = (
     "Grant the role CREATE on the database, or run `duly migrate` as its owner and grant the role "
     "USAGE on the schema and all rights on its tables and sequences."
@@ -110,10 +119,13 @@ _READ_ONLY: Final = (
 )
 _FULL: Final = "Raise max_connections, put a pooler in front, or lower `connections` in the URL."
 
+_FOR_A_PERSON: Final = (_PASSWORD, _ADMIT, _DATABASE, _NAMES, _RIGHTS)
+"""What stays as it is until somebody does this: waiting would be in vain."""
+
 _REMEDIES: Final = {
     "28P01": _PASSWORD,
-    "28000": "Let pg_hba.conf admit this user from this host.",
-    "3D000": "Create the database, or correct its name in the URL.",
+    "28000": _ADMIT,
+    "3D000": _DATABASE,
     "42501": _RIGHTS,
     "25006": _READ_ONLY,
     "53300": _FULL,
@@ -125,8 +137,8 @@ _REMEDIES: Final = {
 _WORDS: Final = {
     "password authentication failed": _PASSWORD,
     "no password supplied": _PASSWORD,
-    "no pg_hba.conf entry": "Let pg_hba.conf admit this user from this host.",
-    "does not exist": "Create the database or the role, or correct its name in the URL.",
+    "no pg_hba.conf entry": _ADMIT,
+    "does not exist": _NAMES,
     "too many clients": _FULL,
     "remaining connection slots": _FULL,
     "read-only": _READ_ONLY,

@@ -10,11 +10,11 @@ from typing import Final
 import redis
 from redis import exceptions
 
-from duly.errors import DulyError, StoreError, StoreUnavailable
+from duly.errors import DulyError, StoreError, StoreRefused, StoreUnavailable
 
 NEEDED: Final = (6, 2)
 
-_PASSING: Final[dict[str, str]] = {
+_TOLD: Final[dict[str, str]] = {
     "LOADING": "is loading its data after a start. Try again in a moment",
     "BUSY": "is busy with a script of somebody's. Wait, or end it with SCRIPT KILL",
     "READONLY": "is a read-only replica. Point the URL at the primary",
@@ -33,6 +33,8 @@ _PASSING: Final[dict[str, str]] = {
     "Grant it: ACL SETUSER … ~{NAMESPACE}:* &{NAMESPACE}:* +@all -@admin",
     "UNKILLABLE": "is busy with a script that has written already. Wait until it ends",
 }
+_FOR_A_PERSON: Final = ("NOAUTH", "WRONGPASS", "NOPERM")
+"""What stays as it is until somebody mends it: waiting would be in vain."""
 _FOREIGN: Final = "WRONGTYPE"
 _CLASSES: Final[dict[type[Exception], str]] = {
     exceptions.BusyLoadingError: "LOADING",
@@ -54,11 +56,9 @@ def code_of(error: BaseException) -> str:
         if isinstance(error, kind):
             return code
     first = text.split(None, 1)[0] if text else ""
-    if first in _PASSING or first == _FOREIGN:
+    if first in _TOLD or first == _FOREIGN:
         return first
-    return next(
-        (known for known in (*_PASSING, _FOREIGN) if f"-{known} " in text or f" {known} " in text), ""
-    )
+    return next((known for known in (*_TOLD, _FOREIGN) if f"-{known} " in text or f" {known} " in text), "")
 
 
 def explained(error: Exception, shown: str, doing: str) -> Exception:
@@ -66,8 +66,9 @@ def explained(error: Exception, shown: str, doing: str) -> Exception:
     if isinstance(error, DulyError) or not isinstance(error, (redis.RedisError, OSError)):
         return error
     code = code_of(error)
-    if code in _PASSING:
-        return StoreUnavailable(f"Redis at {shown} {_PASSING[code]} (while: {doing}).")
+    if code in _TOLD:
+        kind = StoreRefused if code in _FOR_A_PERSON else StoreUnavailable
+        return kind(f"Redis at {shown} {_TOLD[code]} (while: {doing}).")
     if code == _FOREIGN:
         return StoreError(
             f"Redis at {shown} holds data of another application under Duly's names (while: {doing}). "

@@ -1,0 +1,59 @@
+"""A worker's first call to its store: a server may come up later than we do.
+
+What waiting mends is waited for; what only a person can mend ends the worker at once, with the remedy.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import count
+from typing import Protocol, runtime_checkable
+
+from duly.app import App
+from duly.errors import StoreBusy, StoreRefused, StoreUnavailable
+from duly.ids import spread
+from duly.job import Delivery
+from duly.worker.outage import Outage, backoff
+
+
+@runtime_checkable
+class Particular(Protocol):
+    """A store that can keep some promises only under certain settings."""
+
+    def check_delivery(self, delivery: Delivery) -> None: ...
+
+
+def await_store(
+    app: App, first_call: Callable[[], None], outage: Outage, is_stopping: threading.Event
+) -> bool:
+    """Try until the first call succeeds; False when told to stop meanwhile."""
+    for failures in count():
+        if is_stopping.is_set():
+            return False
+        try:
+            _check_promises(app)
+            first_call()
+        except StoreUnavailable as error:
+            if _stays(error, app.settings.url):
+                raise
+            outage.noted(error)
+            is_stopping.wait(backoff(failures, spread()))
+        else:
+            break
+    outage.over()
+    return True
+
+
+def _check_promises(app: App) -> None:
+    store = app.store
+    if isinstance(store, Particular):
+        for delivery in {task.options.delivery for task in app.tasks.values()}:
+            store.check_delivery(delivery)
+
+
+def _stays(error: StoreUnavailable, url: str) -> bool:
+    """A server that says no, and a file that cannot be used, will be the same tomorrow."""
+    if isinstance(error, StoreRefused):
+        return True
+    return url.startswith("sqlite:") and not isinstance(error, StoreBusy)

@@ -1,0 +1,56 @@
+"""What a worker says about a store that is away: that it is, that it still is, and that it is back.
+
+The pump and the heartbeat meet the same outage, several times a second; a person wants to read of it once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Final
+
+from duly.errors import StoreError
+
+log = logging.getLogger("duly.worker")
+
+SAY_EVERY: Final = 5.0
+"""Seconds between two lines about one outage, and between those about two that follow each other."""
+SHORTEST: Final = 0.05
+LONGEST: Final = 2.0
+
+
+def backoff(failures: int, spread: float) -> float:
+    """Seconds before the next try: double per failure up to the cap, less up to half of it for the crowd."""
+    return float(min(LONGEST, SHORTEST * 2 ** min(failures, 10)) * (1 - spread / 2))
+
+
+class Outage:
+    """One worker's view of its store's absences. Safe to tell from several threads."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._since: float | None = None
+        self._say_at = 0.0
+        self._is_told = False
+
+    def noted(self, error: StoreError) -> None:
+        """A call failed."""
+        with self._mutex:
+            now = time.monotonic()
+            if self._since is None:
+                self._since = now
+            if now < self._say_at:
+                return
+            away = now - self._since
+            self._is_told, self._say_at = True, now + SAY_EVERY
+        so_far = f" ({away:.0f} s so far)" if away >= 1 else ""
+        log.warning("the store is away%s, trying again: %s", so_far, error)
+
+    def over(self) -> None:
+        """A call succeeded."""
+        with self._mutex:
+            since, is_told = self._since, self._is_told
+            self._since, self._is_told = None, False
+        if since is not None and is_told:
+            log.warning("the store is back after %.1f s", time.monotonic() - since)
