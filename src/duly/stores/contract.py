@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from duly.job import ENGINE_QUEUES, Claim, Decision, Fence, Job, Request, State
 from duly.lifecycle import Settled, Verdict
@@ -31,6 +31,21 @@ class Placed(NamedTuple):
     id: str
     generation: int
     decision: Decision
+
+
+# --- deliver ------------------------------------------------------------------------------------
+
+REMEMBERED: Final = timedelta(days=1)
+"""How long a store remembers what relays delivered: far longer than the lease of any of them."""
+
+
+class Parcel(NamedTuple):
+    """A request on its way from an outbox: its place in the outbox's order, and how long ago it was made."""
+
+    request: Request
+    number: int
+    age: timedelta = timedelta(0)
+    """Delays, windows and expiry count from the request's moment; no two machines' clocks are compared."""
 
 
 # --- claim --------------------------------------------------------------------------------------
@@ -281,6 +296,13 @@ class Store(Protocol):
     # jobs
     def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]: ...
     def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]: ...
+    def deliver(self, outbox: str, parcels: Sequence[Parcel]) -> Operation[list[Placed]]:
+        """Put what a relay brings, each id once (known: kept), and per serial only in the outbox's order.
+
+        One that a newer one of its serial has overtaken is skipped, and counted as superseded.
+        """
+        ...
+
     def claim(self, ask: Ask) -> Operation[Claimed]: ...
     def begin(
         self, fences: Sequence[Fence], *, isolated: bool, once: bool = False

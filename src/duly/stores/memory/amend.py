@@ -8,6 +8,7 @@ from duly.ids import new_nonce
 from duly.job import FINISHED, LIVE, State, Wish
 from duly.lifecycle import move
 from duly.stores.contract import Amended, Amendment, Cancel, Delete, Postpone, Revive, Selection
+from duly.stores.memory.deliver import forget
 from duly.stores.memory.find import matching
 from duly.stores.memory.world import Row, World, expiry
 
@@ -118,4 +119,5 @@ def prune(world: World, limit: int) -> int:
     _forget_workers(world)
     for serial in [serial for serial, window in world.windows.items() if window.until <= now]:
         del world.windows[serial]
+    forget(world, now)
     return len(old[:limit])

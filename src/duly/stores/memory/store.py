@@ -21,6 +21,7 @@ from duly.stores.contract import (
     Claimed,
     Grip,
     Page,
+    Parcel,
     Placed,
     Renewal,
     Scope,
@@ -34,6 +35,7 @@ from duly.stores.contract import (
 from duly.stores.drive import Operation, Steps
 from duly.stores.memory.amend import amend, prune
 from duly.stores.memory.claim import claim
+from duly.stores.memory.deliver import deliver
 from duly.stores.memory.find import census, count, explain, find
 from duly.stores.memory.put import put
 from duly.stores.memory.renew import begin, disown, renew, report
@@ -109,6 +111,9 @@ class MemoryStore:
 
     def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         return self.put(requests)
+
+    def deliver(self, outbox: str, parcels: Sequence[Parcel]) -> Operation[list[Placed]]:
+        return self._operation("deliver", lambda: deliver(self.world, outbox, parcels))
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
         return self._operation("claim", lambda: claim(self.world, ask))

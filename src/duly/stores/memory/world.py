@@ -93,6 +93,14 @@ class Window:
     id: str
 
 
+@dataclass(slots=True)
+class Delivered:
+    """What a relay brought last for a serial: its number, and until when that is remembered."""
+
+    number: int
+    until: datetime
+
+
 def expiry(asked_at: datetime, after: timedelta | None) -> datetime | None:
     """When nobody wants a job any more; each cycle of a perpetual has a time of its own."""
     return None if after is None else asked_at + after
@@ -110,6 +118,8 @@ class World:
         self.switches: dict[tuple[Scope, str], Switch] = {}
         self.locks: dict[str, HeldLock] = {}
         self.records: dict[tuple[str, str], str] = {}
+        self.delivered: dict[str, datetime] = {}
+        self.numbers: dict[tuple[str, str], Delivered] = {}
         self.starts: dict[str, list[datetime]] = defaultdict(list)
         self.tallies: Counter[str] = Counter()
         self.last_number = 0
@@ -139,8 +149,7 @@ class World:
         left = presence.lease_until - self.clock.boot() if presence else 0.0
         return self.now() + timedelta(seconds=left)
 
-    def create(self, request: Request, *, due: datetime, is_parked: bool) -> Row:
-        now = self.now()
+    def create(self, request: Request, *, at: datetime, due: datetime, is_parked: bool) -> Row:
         row = Row(
             id=request.id,
             task=request.task,
@@ -152,8 +161,8 @@ class World:
             arguments=request.arguments,
             ready_at=due,
             due=due,
-            created_at=now,
-            expires_at=expiry(now, request.expires_after),
+            created_at=at,
+            expires_at=expiry(at, request.expires_after),
             expires_after=request.expires_after,
             overlap=request.overlap,
             per_key=request.per_key,

@@ -43,7 +43,7 @@ CONNECTIONS: Final = 16
 """At most this many per process, and one more that listens. The server runs one script at a time anyway."""
 CONNECT_WITHIN: Final = 3.0
 JUST_NOW: Final = 0.05
-RINGING: Final = frozenset({"put", "settle", "turn", "amend", "disown", "free"})
+RINGING: Final = frozenset({"put", "deliver", "settle", "turn", "amend", "disown", "free"})
 """Operations whose scripts ring by themselves if there is a reason to."""
 
 _drivers: weakref.WeakSet[Driver] = weakref.WeakSet()

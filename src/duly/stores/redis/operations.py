@@ -10,6 +10,7 @@ from duly.ids import new_nonce
 from duly.job import Decision, Delivery, Fence, Job, Request, State
 from duly.lifecycle import Settled
 from duly.stores.contract import (
+    REMEMBERED,
     Amended,
     Amendment,
     Ask,
@@ -21,6 +22,7 @@ from duly.stores.contract import (
     Grip,
     Order,
     Page,
+    Parcel,
     Placed,
     Postpone,
     Renewal,
@@ -42,6 +44,7 @@ from duly.stores.redis.packing import (
     card_text,
     fence_values,
     packed,
+    parcel_values,
     read_card,
     read_claim,
     request_values,
@@ -66,6 +69,18 @@ def _claimed(values: Sequence[Any], nonce: str) -> Claimed:
     return Claimed([read_claim(one, nonce) for one in claims], instant_or_none(next_at), instant(now))
 
 
+def _portions(values: Sequence[Any]) -> list[Sequence[Any]]:
+    return [values[at : at + LARGEST_PUT] for at in range(0, len(values), LARGEST_PUT)]
+
+
+def _placing(script: str, parts: Sequence[bytes]) -> Steps[list[Placed]]:
+    placed: list[Placed] = []
+    for part in parts:
+        rows = yield Statement(script, part)
+        placed += [Placed(job_id, generation, Decision(decision)) for job_id, generation, decision in rows]
+    return placed
+
+
 def _reading(name: str, steps: Callable[[], Steps[T]]) -> Operation[T]:
     return Operation(name, steps, writes=False)
 
@@ -84,19 +99,23 @@ class Operations:
                 self.check_delivery(delivery)
             values = [request_values(request) for request in requests]
             # All are packed before the first is sent: one that cannot be stored keeps the others out too.
-            parts = [packed(values[at : at + LARGEST_PUT]) for at in range(0, len(values), LARGEST_PUT)]
-            placed: list[Placed] = []
-            for part in parts:
-                rows = yield Statement("put", part)
-                placed += [
-                    Placed(job_id, generation, Decision(decision)) for job_id, generation, decision in rows
-                ]
-            return placed
+            return (yield from _placing("put", [packed(part) for part in _portions(values)]))
 
         return Operation("put", steps)
 
     def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         return self.put(requests)
+
+    def deliver(self, outbox: str, parcels: Sequence[Parcel]) -> Operation[list[Placed]]:
+        def steps() -> Steps[list[Placed]]:
+            for delivery in {parcel.request.delivery for parcel in parcels}:
+                self.check_delivery(delivery)
+            given = {"outbox": outbox, "remembered": span(REMEMBERED)}
+            values = [parcel_values(parcel) for parcel in parcels]
+            parts = [packed(given | {"parcels": part}) for part in _portions(values)]
+            return (yield from _placing("deliver", parts))
+
+        return Operation("deliver", steps)
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
         def steps() -> Steps[Claimed]:

@@ -22,7 +22,7 @@ from duly.lifecycle import (
     conclude,
     error_of,
 )
-from duly.stores.contract import Ask, Lane, Selection, Settlement, WorkerCard
+from duly.stores.contract import Ask, Lane, Parcel, Selection, Settlement, WorkerCard
 from duly.stores.redis.moment import (
     instant,
     instant_or_none,
@@ -83,6 +83,11 @@ def request_values(request: Request) -> list[Any]:
         stamp_or_false(request.tick),
         body_of(request),
     ]
+
+
+def parcel_values(parcel: Parcel) -> list[Any]:
+    """A parcel, for `deliver`."""
+    return [parcel.number, span(parcel.age), request_values(parcel.request)]
 
 
 def settlement_values(settlement: Settlement) -> list[Any]:

@@ -18,6 +18,7 @@ Parts = tuple[str, ...]
 PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
     "open": (("start",), ()),
     "put": ((*_GROUND, "plain"), _PUTTING),
+    "deliver": ((*_GROUND, "delivered", "plain"), _PUTTING),
     "claim": ((*_GROUND, "plain", *_LENDING), (*_ROWS, "recovery", "expiry", "candidates")),
     "settle": ((*_GROUND, "plain", "ending"), (*_PUTTING, "settling")),
     "turn": (
@@ -29,7 +30,7 @@ PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
     "report": (_GROUND, _ROWS),
     "disown": ((*_GROUND, "plain", "ending"), (*_PUTTING, "settling", "recovery")),
     "amend": (_GROUND, (*_ROWS, "selecting")),
-    "prune": (_GROUND, (*_ROWS, "recovery")),
+    "prune": ((*_GROUND, "delivered"), (*_ROWS, "recovery")),
     "find": (_GROUND, (*_ROWS, "selecting", "showing")),
     "explain": (_GROUND, (*_ROWS, "selecting", "showing")),
     "census": (("start", "naming"), ()),

@@ -294,3 +294,22 @@ create table {schema}.tally (
     amount bigint not null,
     name text not null
 );
+
+-- What relays brought from an outbox, remembered for longer than any of them can be late: each request, and
+-- the number of the last one of each serial.
+create table {schema}.delivered (
+    id text collate "C" primary key,
+    until bigint not null
+);
+
+create index delivered_until on {schema}.delivered (until);
+
+create table {schema}.number (
+    outbox text collate "C" not null,
+    serial uuid not null,
+    number bigint not null,
+    until bigint not null,
+    primary key (outbox, serial)
+);
+
+create index number_until on {schema}.number (until);

@@ -23,6 +23,7 @@ from duly.stores.contract import (
     Claimed,
     Grip,
     Page,
+    Parcel,
     Placed,
     Renewal,
     Scope,
@@ -37,6 +38,7 @@ from duly.stores.drive import Operation, Steps
 from duly.stores.postgres.operations import locks, records, switches, workers
 from duly.stores.postgres.operations.amend import amend
 from duly.stores.postgres.operations.claim import claim
+from duly.stores.postgres.operations.deliver import deliver
 from duly.stores.postgres.operations.find import census, explain, find
 from duly.stores.postgres.operations.intake import absorb, offer
 from duly.stores.postgres.operations.lanes import Book
@@ -91,6 +93,9 @@ class Operations:
 
     def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         return self._writing("offer", lambda world: offer(world, requests))
+
+    def deliver(self, outbox: str, parcels: Sequence[Parcel]) -> Operation[list[Placed]]:
+        return self._placing("deliver", lambda world: deliver(world, outbox, parcels), may_repeat=True)
 
     def absorb(self) -> Operation[int]:
         """Place what was offered."""

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from duly.stores.drive import Statement, Steps
+from duly.stores.postgres.operations.deliver import forget
 from duly.stores.postgres.operations.moment import span
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
@@ -26,6 +27,7 @@ def prune(world: World, limit: int) -> Steps[int]:
     ((dropped,),) = yield Statement(SQL["drop_jobs"], {"now": world.now, "limit": limit})
     yield Statement(SQL["drop_windows"], {"now": world.now})
     yield Statement(SQL["drop_serials"], {"limit": SERIALS * limit})
+    yield from forget(world.now, SERIALS * limit)
     yield Statement(SQL["fold_tallies"])
     yield from _forget_workers(world)
     return int(dropped)

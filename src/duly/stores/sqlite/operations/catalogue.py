@@ -22,6 +22,7 @@ from duly.stores.contract import (
     Claimed,
     Grip,
     Page,
+    Parcel,
     Placed,
     Renewal,
     Scope,
@@ -33,14 +34,15 @@ from duly.stores.contract import (
     WorkerCard,
 )
 from duly.stores.drive import Operation, Steps
-from duly.stores.sqlite.operations import locks, records, switches, workers
 from duly.stores.house import allowed
+from duly.stores.sqlite.operations import locks, records, switches, workers
 from duly.stores.sqlite.operations.amend import amend
 from duly.stores.sqlite.operations.claim import claim
+from duly.stores.sqlite.operations.deliver import deliver
 from duly.stores.sqlite.operations.find import census, explain, find
+from duly.stores.sqlite.operations.house import entered, heard
 from duly.stores.sqlite.operations.intake import absorb, offer
 from duly.stores.sqlite.operations.moment import Moment
-from duly.stores.sqlite.operations.house import entered, heard
 from duly.stores.sqlite.operations.prune import prune
 from duly.stores.sqlite.operations.put import put
 from duly.stores.sqlite.operations.renew import begin, disown, renew, report
@@ -68,6 +70,13 @@ class Operations:
 
     def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         return self._writing("offer", lambda world: offer(world, requests))
+
+    def deliver(self, outbox: str, parcels: Sequence[Parcel]) -> Operation[list[Placed]]:
+        def act(world: World) -> Steps[list[Placed]]:
+            yield from absorb(world)
+            return (yield from deliver(world, outbox, parcels))
+
+        return self._writing("deliver", act)
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
         return self._writing("claim", lambda world: claim(world, allowed(ask, world.notice)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
+from duly.stores.sqlite.operations.deliver import forget
 from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
@@ -23,6 +24,7 @@ def prune(world: World, limit: int) -> Steps[int]:
         yield Statement(SQL["drop_history"], {"jobs": pack([entered for _, entered in old])})
         yield Statement(SQL["drop_jobs"], {"generations": pack([generation for generation, _ in old])})
     yield Statement(SQL["drop_windows"], {"now": world.now})
+    yield from forget(world.now)
     gone = {"seen_before": world.now - ABSENCE} | world.moment.lease()
     yield Statement(SQL["forget_workers"], gone)
     return len(old)

@@ -69,11 +69,12 @@ do
         end
         local generation = pending.count_up()
         local lane = naming.lane_of(values[2], values[3], values[4])
-        local due = values[7] or (values[8] and now + values[8]) or now
+        local at = values[21] or now
+        local due = values[7] or (values[8] and at + values[8]) or at
         local tick = values[19] or nil
         local shown = show(key) .. ",0,0,0,0,false," .. whole(due) .. "," .. show(tick) .. ",null"
         local flags = (key or serial) and KEYED or 0
-        local rest = pack(0, 0, 0, due, nil, nil, nil, now, nil, key, values[11], values[12], values[18],
+        local rest = pack(0, 0, 0, due, nil, nil, nil, at, nil, key, values[11], values[12], values[18],
             values[17], tick, values[15], nil)
         keep(id, pack("waiting", flags, generation, generation, 0, 0, 0, due, nil, values[16], NOBODYS, "",
             lane.name, "", shown, nil, serial, rest))

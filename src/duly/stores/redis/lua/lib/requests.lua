@@ -27,6 +27,7 @@ do
             perpetual = values[18],
             tick = values[19] or nil,
             body = values[20],
+            at = values[21] or now, -- when it was made: a relay brings it later
         }
     end
 
@@ -78,7 +79,7 @@ do
     end
 
     local function due_of(request)
-        return request.run_after or (request.delay and now + request.delay) or now
+        return request.run_after or (request.delay and request.at + request.delay) or request.at
     end
 
     -- A waiting job is cancelled at once; a running one is marked and learns it at its next write.
@@ -111,7 +112,7 @@ do
         row.ready_at = math.min(row.ready_at, due)
         rest.due = math.min(rest.due, due)
         rest.expires_after = request.expires_after
-        rest.expires_at = request.expires_after and now + request.expires_after
+        rest.expires_at = request.expires_after and request.at + request.expires_after
         row.attempt, rest.crashes, rest.deferrals = 0, 0, 0
         rest.first_failure = nil
         rest.cycle = rest.cycle + 1 -- other arguments are another effect: the idempotency key must not repeat
@@ -139,14 +140,14 @@ do
         if known then -- the same request again: its first answer was lost on the way
             return known.id, known.generation, "kept"
         end
-        local placement = clash.place(request, scene_of(request), now)
+        local placement = clash.place(request, scene_of(request), request.at)
         clear_the_way(request, placement)
         local generation = write_placement(request, placement, placement.due or due_of(request))
         if placement.is_suppressed then
             pending.tell("suppressed")
         end
         if placement.opens_window and request.serial then
-            open_window(request.serial, now + request.window, placement.id)
+            open_window(request.serial, request.at + request.window, placement.id)
         end
         return placement.id, generation, placement.decision
     end
