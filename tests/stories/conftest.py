@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from tests.servers import postgres_schema, postgres_url
 from tests.servers_redis import namespace_of, shared_url
 from tests.stories import errands
 from tests.stories.arrange import OpenApp
@@ -28,6 +29,7 @@ class Place(NamedTuple):
 PLACES: Final[dict[str, Callable[[Path], Place]]] = {
     "memory": lambda folder: Place("memory://"),
     "sqlite": lambda folder: Place(f"sqlite:///{folder / 'duly.db'}"),
+    "postgres": lambda folder: Place(postgres_url(), postgres_schema(folder)),
     "redis": lambda folder: Place(shared_url(), namespace_of(folder)),
 }
 

@@ -68,6 +68,46 @@ def test_a_thousand_rings_are_a_few_messages(store: PostgresStore, url: str, sch
     assert 1 <= heard <= took / 0.005 + 2
 
 
+def test_closing_waits_neither_for_the_listener_nor_for_the_ringer(store: PostgresStore) -> None:
+    bell = store.doorbell()
+    store.ring()
+    assert eventually(lambda: is_listening(store))
+
+    began = time.monotonic()
+    store.close()
+
+    assert time.monotonic() - began < 0.4
+    assert not is_listening(store)
+    bell.close()
+
+
+def test_a_ring_just_before_closing_is_still_sent(store: PostgresStore, other: PostgresStore) -> None:
+    bell = other.doorbell()
+    assert eventually(lambda: is_listening(other))
+    bell.wait(timedelta(milliseconds=10))
+
+    store.ring()
+    store.close()
+
+    assert bell.wait(LONG)
+    bell.close()
+
+
+def test_a_store_that_was_closed_listens_and_rings_again(store: PostgresStore, other: PostgresStore) -> None:
+    for one in (store, other):
+        one.doorbell()
+        one.ring()
+        one.close()
+    bell = other.doorbell()
+    assert eventually(lambda: is_listening(other))
+    bell.wait(timedelta(milliseconds=10))
+
+    store.ring()
+
+    assert bell.wait(LONG)
+    bell.close()
+
+
 def test_rings_reach_nobody_and_harm_nobody_when_the_server_cannot_be_had() -> None:
     store = PostgresStore("postgresql://nobody@127.0.0.1:1/nowhere")
     bell = store.doorbell()

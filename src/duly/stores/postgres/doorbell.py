@@ -9,13 +9,16 @@ milliseconds, on a connection of its own. Listeners of the same process are woke
 from __future__ import annotations
 
 import logging
+import selectors
+import socket
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Final
+from queue import SimpleQueue
+from typing import Final, Literal, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -23,6 +26,9 @@ from psycopg import sql
 from duly.errors import DulyError
 from duly.stores.postgres.address import Address
 from duly.stores.postgres.wire import Wire
+
+T = TypeVar("T")
+Wish = Literal["ring", "end"]
 
 log = logging.getLogger("duly.postgres")
 
@@ -32,8 +38,8 @@ PATIENCE: Final = timedelta(seconds=5)
 SHORTEST: Final = 0.5
 LONGEST: Final = 30.0
 """Seconds before another try to listen, doubled at each failure."""
-LOOK: Final = 0.5
-"""How long a listener stays in one wait, so that it notices being closed."""
+FAREWELL: Final = 6.0
+"""Seconds that closing waits for a thread which is just connecting to a server that does not answer."""
 SEND: Final = b"select set_config('synchronous_commit', 'off', true), pg_notify(%s, '')"
 
 
@@ -61,73 +67,78 @@ class Tower:
     """The bells of this process, one connection that listens for them, and one that rings others."""
 
     def __init__(self, address: Address, channel: str) -> None:
-        self._address = address
-        self._channel = channel
         self._lock = threading.Lock()
         self._bells: weakref.WeakSet[Bell] = weakref.WeakSet()
-        self._is_over = threading.Event()
-        self._is_wanted = threading.Event()
-        self._ringer: threading.Thread | None = None
-        self._listener: threading.Thread | None = None
-        self.is_listening = threading.Event()
+        self._ringer = Ringer(address, channel)
+        self._listener = Listener(address, channel, self.wake_all)
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether rings of other processes are heard at the moment."""
+        return self._listener.is_listening.is_set()
 
     def bell(self) -> Bell:
         """A bell for whoever asks; the first one starts to listen."""
         bell = Bell(self._remove)
         with self._lock:
             self._bells.add(bell)
-            if self._listener is None:
-                self._listener = self._start("duly-postgres-listener", self._listen)
+        self._listener.start()
         return bell
 
     def ring(self) -> None:
         """Wake everybody here at once, and the other processes as soon as the ringer comes to it."""
         self.wake_all()
-        with self._lock:
-            if self._ringer is None:
-                self._ringer = self._start("duly-postgres-ringer", self._send)
-        self._is_wanted.set()
+        self._ringer.ring()
 
     def wake_all(self) -> None:
-        for bell in list(self._bells):
+        with self._lock:
+            bells = list(self._bells)
+        for bell in bells:
             bell.wake()
 
     def close(self) -> None:
-        """End both threads."""
-        self._is_over.set()
-        self._is_wanted.set()
-        with self._lock:
-            threads = [thread for thread in (self._ringer, self._listener) if thread is not None]
-            self._ringer = self._listener = None
-        for thread in threads:
-            thread.join(LOOK + PATIENCE.total_seconds())
-        self._is_over = threading.Event()
-        self._is_wanted = threading.Event()
-
-    def _start(self, name: str, act: Callable[[threading.Event], None]) -> threading.Thread:
-        thread = threading.Thread(target=act, args=(self._is_over,), name=name, daemon=True)
-        thread.start()
-        return thread
+        """End both threads; what was rung before is still sent."""
+        self._ringer.close()
+        self._listener.close()
 
     def _remove(self, bell: Bell) -> None:
         with self._lock:
             self._bells.discard(bell)
 
-    # ringing
 
-    def _send(self, is_over: threading.Event) -> None:
+class Ringer:
+    """A thread that rings the bells of other processes, started by the first ring."""
+
+    def __init__(self, address: Address, channel: str) -> None:
+        self._address = address
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wishes: SimpleQueue[Wish] = SimpleQueue()
+
+    def ring(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._wishes = SimpleQueue()
+                self._thread = _started("duly-postgres-ringer", self._serve, self._wishes)
+            if self._wishes.empty():  # else one is still to be sent, and serves for this one too
+                self._wishes.put("ring")
+
+    def close(self) -> None:
+        with self._lock:
+            thread, self._thread = self._thread, None
+            self._wishes.put("end")
+        if thread is not None:
+            thread.join(FAREWELL)
+
+    def _serve(self, wishes: SimpleQueue[Wish]) -> None:
         wire: Wire | None = None
-        wanted = self._is_wanted
-        while True:
-            wanted.wait()
-            if is_over.is_set():
-                break
-            wanted.clear()  # before sending: a ring that comes meanwhile gets a message of its own
-            wire = self._send_once(wire)
-            is_over.wait(PAUSE)
+        while wishes.get() == "ring":
+            wire = self._send(wire)
+            time.sleep(PAUSE)
         _close(wire)
 
-    def _send_once(self, wire: Wire | None) -> Wire | None:
+    def _send(self, wire: Wire | None) -> Wire | None:
         try:
             wire = wire or Wire.open(self._address, PATIENCE)
             wire.perform(SEND, (self._channel,))
@@ -137,39 +148,83 @@ class Tower:
             return None
         return wire
 
-    # listening
 
-    def _listen(self, is_over: threading.Event) -> None:
-        pause = SHORTEST
-        while not is_over.is_set():
-            began = time.monotonic()
-            try:
-                if not self._listen_until_lost(is_over):
+class Listener:
+    """A thread that hears what other processes ring."""
+
+    def __init__(self, address: Address, channel: str, wake_all: Callable[[], None]) -> None:
+        self._address = address
+        self._channel = channel
+        self._wake_all = wake_all
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._leash: socket.socket | None = None
+        self.is_listening = threading.Event()
+
+    def start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._leash, other_end = socket.socketpair()
+                self._thread = _started("duly-postgres-listener", self._serve, other_end)
+
+    def close(self) -> None:
+        """Closing our end of the leash ends whatever the thread waits for."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            leash, self._leash = self._leash, None
+        if leash is not None:
+            leash.close()
+        if thread is not None:
+            thread.join(FAREWELL)
+
+    def _serve(self, leash: socket.socket) -> None:
+        with leash:
+            pause = SHORTEST
+            while True:
+                began = time.monotonic()
+                try:
+                    self._listen(leash)
                     return
-            except (psycopg.Error, DulyError) as error:
-                log.debug("no longer listening: %s", error)
-            finally:
-                self.is_listening.clear()
-            pause = SHORTEST if time.monotonic() - began > LONGEST else min(LONGEST, pause * 2)
-            is_over.wait(pause)
+                except (psycopg.Error, DulyError) as error:
+                    log.debug("no longer listening: %s", error)
+                finally:
+                    self.is_listening.clear()
+                pause = SHORTEST if time.monotonic() - began > LONGEST else min(LONGEST, pause * 2)
+                if leash in _ready(pause, leash):
+                    return
 
-    def _listen_until_lost(self, is_over: threading.Event) -> bool:
-        """False where listening makes no sense: a pooler gives each transaction another connection."""
+    def _listen(self, leash: socket.socket) -> None:
+        """Until the connection breaks, which raises, or there is no more sense in it."""
         wire = Wire.open(self._address, PATIENCE)
         try:
-            if not wire.is_direct:
+            if not wire.is_direct:  # each transaction gets another connection
                 log.info("%s is behind a pooler: polling without wake-up calls", self._address.shown)
-                return False
+                return
             wire.perform(f"listen {sql.Identifier(self._channel).as_string(None)}".encode(), None)
             self.is_listening.set()
-            self.wake_all()  # what was rung while nobody listened
-            wire.patience = 0.0
-            while not is_over.is_set():
-                if list(wire.notifies(timeout=LOOK, stop_after=1)):
-                    self.wake_all()
-            return True
+            self._wake_all()  # what was rung while nobody listened
+            while leash not in _ready(None, leash, wire):
+                if list(wire.notifies(timeout=0)):
+                    self._wake_all()
         finally:
             _close(wire)
+
+
+Readable = socket.socket | Wire
+
+
+def _ready(timeout: float | None, *ends: Readable) -> list[object]:
+    """Those with something to read, as soon as there is one."""
+    with selectors.DefaultSelector() as selector:
+        for end in ends:
+            selector.register(end, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in selector.select(timeout)]
+
+
+def _started(name: str, act: Callable[[T], None], given: T) -> threading.Thread:
+    thread = threading.Thread(target=act, args=(given,), name=name, daemon=True)
+    thread.start()
+    return thread
 
 
 def _close(wire: Wire | None) -> None:

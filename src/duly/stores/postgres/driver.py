@@ -12,21 +12,20 @@ import time
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 
-from duly.errors import WrongConnection
 from duly.stores.contract import Doorbell
-from duly.stores.drive import Operation, Row
-from duly.stores.postgres import caller
+from duly.stores.drive import Operation
 from duly.stores.postgres.address import PATIENCE, check_namespace, parse
-from duly.stores.postgres.attempt import Attempt, Command
+from duly.stores.postgres.attempt import Attempt
 from duly.stores.postgres.doorbell import Tower
 from duly.stores.postgres.faults import check_server, explained, is_cut_off, unreachable
+from duly.stores.postgres.guests import Guests
 from duly.stores.postgres.migrate import Migrator, shipped
 from duly.stores.postgres.operations import Operations
-from duly.stores.postgres.operations.again import Needs, Repeat
+from duly.stores.postgres.operations.again import Needs
 from duly.stores.postgres.operations.intake import BATCH
 from duly.stores.postgres.pool import AsyncPool, Pool
 from duly.stores.postgres.spelling import Manner, Spelling
@@ -36,8 +35,6 @@ from duly.stores.sqlite.migrate import Migration
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-REPEATS: Final = 5
 
 _drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
 _abandoned: list[Any] = []
@@ -68,7 +65,7 @@ class Driver:
             weakref.WeakKeyDictionary()
         )
         self._tower = Tower(self._address, self._channel)
-        self._checked: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._guests = Guests(self, self._address, self._spell)
         _drivers.add(self)
 
     @property
@@ -200,60 +197,11 @@ class Driver:
 
     def run_on(self, connection: Any, operation: Operation[T]) -> T:
         """Perform inside the caller's transaction; it commits or vanishes with it."""
-        raw = caller.raw_connection(connection)
-        if not isinstance(raw, psycopg.Connection):
-            raise WrongConnection(f"{connection!r} must be awaited: use the async twin of this call.")
-        self._ready()
-        for _ in range(REPEATS):
-            try:
-                self._check(raw)
-                return caller.hold(raw, caller.conversation(raw, operation, self._spell))
-            except Needs as need:
-                self._meet(need)
-            except Repeat:
-                continue
-            except (psycopg.Error, UnicodeEncodeError) as error:
-                raise explained(error, self._address, operation.name) from error
-        raise RuntimeError(f"{operation.name} asked {REPEATS} times for another try")
+        return self._guests.run(connection, operation)
 
     async def arun_on(self, connection: Any, operation: Operation[T]) -> T:
         """The same on a connection of this event loop, or on one that blocks."""
-        raw = caller.raw_connection(connection)
-        if isinstance(raw, psycopg.Connection):
-            return self.run_on(raw, operation)
-        if self._pool is None:
-            await asyncio.to_thread(self._ready)
-        for _ in range(REPEATS):
-            try:
-                await self._acheck(raw)
-                return await caller.ahold(raw, caller.conversation(raw, operation, self._spell))
-            except Needs as need:
-                await self._ameet(need)
-            except Repeat:
-                continue
-            except (psycopg.Error, UnicodeEncodeError) as error:
-                raise explained(error, self._address, operation.name) from error
-        raise RuntimeError(f"{operation.name} asked {REPEATS} times for another try")
-
-    def _check(self, raw: psycopg.Connection[Any]) -> None:
-        if raw not in self._checked:
-            found = caller.perform(raw, Command(caller.IDENTITY))
-            with self._ready().lent() as wire:
-                self._compare(raw, found, wire.perform(caller.IDENTITY, None))
-
-    async def _acheck(self, raw: psycopg.AsyncConnection[Any]) -> None:
-        if raw not in self._checked:
-            found = await caller.aperform(raw, Command(caller.IDENTITY))
-            async with self._async_pool().lent() as wire:
-                self._compare(raw, found, await wire.perform(caller.IDENTITY, None))
-
-    def _compare(self, raw: Any, found: list[Row], own: list[Row]) -> None:
-        if found != own:
-            raise WrongConnection(
-                f"This connection is to the database {found[0][0]!r}, not to that of {self._address.shown}. "
-                "Pass a connection to the store's database, or leave out connection= for a transaction apart."
-            )
-        self._checked.add(raw)
+        return await self._guests.arun(connection, operation)
 
     # The doorbell.
 
@@ -292,7 +240,7 @@ class Driver:
             "postgresql": str(migrator.wire.info.server_version),
             "connections": f"at most {self._address.connections} for work, 1 to ring, 1 to listen",
             "pooler": "no" if migrator.wire.is_direct else "yes",
-            "bell": "listening" if self._tower.is_listening.is_set() else "polling",
+            "bell": "listening" if self._tower.is_listening else "polling",
         }
 
     def _with_migrator(self, act: Callable[[Migrator], R]) -> R:

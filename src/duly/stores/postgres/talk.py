@@ -10,6 +10,7 @@ import psycopg
 
 from duly.stores.drive import Row
 from duly.stores.postgres.attempt import COMMIT, Command
+from duly.stores.postgres.faults import STALE_PLANS
 from duly.stores.postgres.wire import AsyncWire, Wire
 
 
@@ -31,6 +32,8 @@ def converse(wire: Wire, commands: Generator[Command, list[Row], Any]) -> Outcom
         return Outcome(stop.value)
     except Exception as error:
         _roll_back(wire)
+        if isinstance(error, STALE_PLANS):
+            wire.close()  # it is not the connection we took it for
         return Outcome(error=error, is_committing=command is COMMIT)
     except BaseException:
         _roll_back(wire)
@@ -40,7 +43,7 @@ def converse(wire: Wire, commands: Generator[Command, list[Row], Any]) -> Outcom
 def _roll_back(wire: Wire) -> None:
     if not wire.closed and not wire.is_fit:
         with suppress(psycopg.Error):
-            wire.perform(b"rollback", None)
+            wire.roll_back()
 
 
 async def aconverse(wire: AsyncWire, commands: Generator[Command, list[Row], Any]) -> Outcome:
@@ -53,6 +56,8 @@ async def aconverse(wire: AsyncWire, commands: Generator[Command, list[Row], Any
         return Outcome(stop.value)
     except Exception as error:
         await _aroll_back(wire)
+        if isinstance(error, STALE_PLANS):
+            await wire.close()
         return Outcome(error=error, is_committing=command is COMMIT)
     except BaseException:
         await wire.close()  # cancelled in the middle: the server rolls back when we are gone
@@ -62,4 +67,4 @@ async def aconverse(wire: AsyncWire, commands: Generator[Command, list[Row], Any
 async def _aroll_back(wire: AsyncWire) -> None:
     if not wire.closed and not wire.is_fit:
         with suppress(psycopg.Error):
-            await wire.perform(b"rollback", None)
+            await wire.roll_back()

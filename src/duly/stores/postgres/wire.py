@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg.generators import execute
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
@@ -67,12 +68,12 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
 class Wire(_Acquaintance, psycopg.Connection[Row]):
     """A connection for threads."""
 
-    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Drive the conversation; called by the driver for everything it does."""
+    def wait(self, gen: Any, *limits: Any, **named: Any) -> Any:
+        """Drive the conversation; called by the driver for everything it does, with limits of its own."""
         if not self.patience:
-            return super().wait(gen, interval)
+            return super().wait(gen, *limits, **named)
         try:
-            return super().wait(_within(gen, self.patience), interval)
+            return super().wait(_within(gen, self.patience), *limits, **named)
         except Overdue:
             self.close()
             raise
@@ -103,16 +104,22 @@ class Wire(_Acquaintance, psycopg.Connection[Row]):
                 pass
             return cursor.fetchall() if cursor.description else []
 
+    def roll_back(self) -> None:
+        """Undo the transaction; not with a cursor, which would make the server forget all it prepared."""
+        with self.lock:
+            self.pgconn.send_query(b"rollback")
+            self.wait(execute(self.pgconn))
+
 
 class AsyncWire(_Acquaintance, psycopg.AsyncConnection[Row]):
     """A connection for one event loop."""
 
-    async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Drive the conversation; called by the driver for everything it does."""
+    async def wait(self, gen: Any, *limits: Any, **named: Any) -> Any:
+        """Drive the conversation; called by the driver for everything it does, with limits of its own."""
         if not self.patience:
-            return await super().wait(gen, interval)
+            return await super().wait(gen, *limits, **named)
         try:
-            return await super().wait(_within(gen, self.patience), interval)
+            return await super().wait(_within(gen, self.patience), *limits, **named)
         except Overdue:
             await self.close()
             raise
@@ -145,3 +152,9 @@ class AsyncWire(_Acquaintance, psycopg.AsyncConnection[Row]):
             while cursor.nextset():
                 pass
             return await cursor.fetchall() if cursor.description else []
+
+    async def roll_back(self) -> None:
+        """Undo the transaction; not with a cursor, which would make the server forget all it prepared."""
+        async with self.lock:
+            self.pgconn.send_query(b"rollback")
+            await self.wait(execute(self.pgconn))

@@ -1,0 +1,107 @@
+"""What a connection knows: settings and prepared statements, kept over rollbacks, never taken for granted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+from tests.adapters.postgres.arrange import claim, put, request, settle
+
+from duly.stores.drive import Operation, Row, Statement, Steps
+from duly.stores.postgres import PostgresStore
+from duly.stores.postgres.operations.again import Repeat
+
+PREPARED: Final = "select name from pg_prepared_statements order by name"
+OFTEN: Final = 8
+"""More than it takes until a statement is prepared."""
+
+
+def names(rows: Sequence[Row]) -> list[str]:
+    return [name for (name,) in rows]
+
+
+def prepared(store: PostgresStore) -> list[str]:
+    """What the connection has in store for the next operation."""
+    return store.run(Operation("look", _look))
+
+
+def _look() -> Steps[list[str]]:
+    return names((yield Statement(PREPARED)))
+
+
+def _forget() -> Steps[None]:
+    yield Statement("deallocate all")
+
+
+def once_repeated() -> Operation[int]:
+    """An operation that finds in its first try that it must start over."""
+    tries: list[int] = []
+
+    def steps() -> Steps[int]:
+        yield Statement("select 1")
+        tries.append(1)
+        if len(tries) == 1:
+            raise Repeat("once")
+        return len(tries)
+
+    return Operation("repeat", steps)
+
+
+def warm(store: PostgresStore) -> None:
+    for _ in range(OFTEN):
+        put(store, request())
+        settle(store, *claim(store))
+
+
+def test_a_rollback_costs_no_prepared_statement(store: PostgresStore) -> None:
+    warm(store)
+    before = prepared(store)
+
+    assert store.run(once_repeated()) == 2
+
+    assert len(before) > 1  # else there was nothing to lose
+    assert set(before) <= set(prepared(store))
+
+
+def test_work_goes_on_after_a_rollback_on_a_connection_long_in_use(store: PostgresStore) -> None:
+    warm(store)
+    store.run(once_repeated())
+
+    warm(store)
+
+    assert claim(store) == []
+
+
+def test_work_goes_on_after_an_awaited_rollback_on_a_connection_long_in_use(store: PostgresStore) -> None:
+    async def story() -> tuple[list[str], list[str]]:
+        for _ in range(OFTEN):
+            await store.arun(store.put([request()]))
+        before = await store.arun(Operation("look", _look))
+        await store.arun(once_repeated())
+        return before, await store.arun(Operation("look", _look))
+
+    before, after = asyncio.run(story())
+
+    assert len(before) > 1
+    assert set(before) <= set(after)
+
+
+@pytest.mark.parametrize("is_awaited", [False, True], ids=["blocking", "awaited"])
+def test_a_connection_that_forgot_its_statements_is_replaced(
+    store: PostgresStore, *, is_awaited: bool
+) -> None:
+    forget = Operation("forget", _forget)
+
+    async def story() -> None:
+        await store.arun(forget)
+        await store.arun(store.put([request()]))
+
+    if is_awaited:
+        asyncio.run(story())
+    else:
+        store.run(forget)
+        put(store, request())
+
+    assert len(claim(store)) == 1
