@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import pytest
-from tests.adapters.postgres.arrange import claim, put, request, settle
+from tests.adapters.postgres.arrange import claim, put, request
 
 from duly.stores.drive import Operation, Row, Statement, Steps
 from duly.stores.postgres import PostgresStore
@@ -49,38 +49,33 @@ def once_repeated() -> Operation[int]:
     return Operation("repeat", steps)
 
 
-def warm(store: PostgresStore) -> None:
+@pytest.fixture
+def used(store: PostgresStore, other: PostgresStore) -> PostgresStore:
+    """A store whose connection has prepared its statements and never met a rollback."""
+    put(store, request())  # making a lane takes one
     for _ in range(OFTEN):
-        put(store, request())
-        settle(store, *claim(store))
+        claim(other)
+    return other
 
 
-def test_a_rollback_costs_no_prepared_statement(store: PostgresStore) -> None:
-    warm(store)
-    before = prepared(store)
+def test_a_rollback_costs_no_prepared_statement(used: PostgresStore) -> None:
+    before = prepared(used)
 
-    assert store.run(once_repeated()) == 2
+    assert used.run(once_repeated()) == 2
+    put(used, request())
 
     assert len(before) > 1  # else there was nothing to lose
-    assert set(before) <= set(prepared(store))
+    assert set(before) <= set(prepared(used))
 
 
-def test_work_goes_on_after_a_rollback_on_a_connection_long_in_use(store: PostgresStore) -> None:
-    warm(store)
-    store.run(once_repeated())
-
-    warm(store)
-
-    assert claim(store) == []
-
-
-def test_work_goes_on_after_an_awaited_rollback_on_a_connection_long_in_use(store: PostgresStore) -> None:
+def test_an_awaited_rollback_costs_none_either(used: PostgresStore) -> None:
     async def story() -> tuple[list[str], list[str]]:
         for _ in range(OFTEN):
-            await store.arun(store.put([request()]))
-        before = await store.arun(Operation("look", _look))
-        await store.arun(once_repeated())
-        return before, await store.arun(Operation("look", _look))
+            await used.arun(used.put([request()]))
+        before = await used.arun(Operation("look", _look))
+        await used.arun(once_repeated())
+        await used.arun(used.put([request()]))
+        return before, await used.arun(Operation("look", _look))
 
     before, after = asyncio.run(story())
 
