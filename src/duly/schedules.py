@@ -178,7 +178,7 @@ class Schedules:
     def _trigger(self, name: str) -> Conversation[Handle[Any]]:
         view = yield from self._one(name)
         schedule = replace(periodic.read_terms(name, view.terms), jitter=timedelta(0))  # now means now
-        request = self._desk.tick_request(schedule, self._desk.clock.now())
+        request = replace(self._desk.tick_request(schedule, self._desk.clock.now()), run_after=None)
         placed: Sequence[Placed] = yield self._desk.store().put([request])
         self._desk.store().ring()
         return self._desk.handle(schedule, request, placed[0])
@@ -245,7 +245,7 @@ def _plain_value(value: Any) -> Any:
     return value.total_seconds() if hasattr(value, "total_seconds") else value
 
 
-def register(store: Store, clock: Clock, known: Mapping[str, Terms]) -> Conversation[None]:
+def register(store: Store, known: Mapping[str, Terms]) -> Conversation[None]:
     """Bring the code's schedules to the store: new terms take effect at once, overlays stay."""
     stored: dict[str, str] = yield store.records(TERMS)
     for name, terms in known.items():
@@ -255,10 +255,10 @@ def register(store: Store, clock: Clock, known: Mapping[str, Terms]) -> Conversa
             if name in stored:
                 yield store.amend(Selection(tasks=(periodic.job_task(name),)), Postpone())
     if known:
-        yield store.put([seed(name, clock.now()) for name in known])
+        yield store.put([seed(name) for name in known])
 
 
-def seed(name: str, now: datetime) -> Request:
+def seed(name: str) -> Request:
     """The schedule's own job, put only if it is not there."""
     return Request(
         id=new_id(),
@@ -266,7 +266,7 @@ def seed(name: str, now: datetime) -> Request:
         queue=periodic.QUEUE,
         priority=100,
         key=name,
-        arguments=periodic.pack_last_tick(now),
+        arguments=periodic.NEVER_TICKED,
         clash=Clash.SEED,
         keep=Keep(),
     )

@@ -72,7 +72,7 @@ def take_turn(
     task = tasks.get(schedule.task) if schedule else None
     if schedule is None or task is None:
         return Settlement(claim.fence, Release(UNREADABLE, "its terms or its task are not known here"))
-    last_tick = believable(periodic.unpack_last_tick(claim.arguments), now)
+    last_tick = believable(periodic.unpack_last_tick(claim.arguments) or claim.due, now)
     if schedule.counts_from_end:
         if last.is_live:
             return Settlement(claim.fence, Again(after=RECHECK))

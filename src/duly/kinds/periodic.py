@@ -235,11 +235,16 @@ def jittered(schedule: Schedule, tick: datetime) -> datetime:
     return tick + schedule.jitter * (int.from_bytes(digest[:4]) / 2**32)
 
 
+NEVER_TICKED: Final = json.dumps({"last_tick": None})
+"""What a new schedule's job carries: it counts from its creation, by the clock of its store."""
+
+
 def pack_last_tick(last_tick: datetime) -> str:
     """What the schedule's job carries from look to look."""
     return json.dumps({"last_tick": last_tick.astimezone(UTC).isoformat()})
 
 
-def unpack_last_tick(arguments: str) -> datetime:
-    """Back from the schedule's job."""
-    return datetime.fromisoformat(json.loads(arguments)["last_tick"])
+def unpack_last_tick(arguments: str) -> datetime | None:
+    """Back from the schedule's job; None before its first look."""
+    text = json.loads(arguments)["last_tick"]
+    return None if text is None else datetime.fromisoformat(text)

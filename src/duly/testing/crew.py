@@ -101,7 +101,7 @@ class Crew:
     def seed(self) -> None:
         """Schedules and automatic perpetuals exist as soon as a worker is there."""
         with elsewhere():
-            converse(self._store, register(self._store, self._app.clock, self._app.schedule_terms))
+            converse(self._store, register(self._store, self._app.schedule_terms))
             self._store.run(self._store.seed(seeds(self._app)))
 
     def beat(self) -> None:

@@ -330,7 +330,7 @@ class Pump:
     def _seed(self) -> None:
         """Automatic perpetuals and schedules exist, whatever became of their jobs meanwhile."""
         if not self._is_registered:
-            converse(self._store, register(self._store, self._app.clock, self._app.schedule_terms))
+            converse(self._store, register(self._store, self._app.schedule_terms))
             self._is_registered = True
         requests = seeds(self._app)
         if requests:

@@ -17,4 +17,4 @@ def seeds(app: App) -> list[Request]:
     automatic = [task for task in app.tasks.values() if task.cycle is not None and task.cycle.automatic]
     arguments = codec.pack((), {})
     perpetuals = [replace(build_request(task, Wishes(), arguments), clash=Clash.SEED) for task in automatic]
-    return [*perpetuals, *(seed(name, app.clock.now()) for name in app.schedule_terms)]
+    return [*perpetuals, *(seed(name) for name in app.schedule_terms)]

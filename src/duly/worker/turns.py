@@ -55,9 +55,10 @@ def _schedule(name: str, terms: Mapping[str, str], overlays: Mapping[str, str]) 
 
 
 def _last_run(app: App, schedule: periodic.Schedule | None, claim: Claim) -> LastRun:
-    if schedule is None or not schedule.counts_from_end:
+    last_tick = periodic.unpack_last_tick(claim.arguments)
+    if schedule is None or last_tick is None or not schedule.counts_from_end:
         return LastRun()
-    key = periodic.tick_key(schedule.name, periodic.unpack_last_tick(claim.arguments))
+    key = periodic.tick_key(schedule.name, last_tick)
     found = app.store.run(app.store.find(Selection(tasks=(schedule.task,), key=key), Page(1)))
     if not found:
         return LastRun()
