@@ -21,6 +21,8 @@ from duly.stores.postgres.operations.world import digest
 
 SMALL: Final = 2**15
 INTEGER: Final = 2**31
+LONGEST: Final = 2**62
+"""A length that can be added to a time and still be stored."""
 
 
 class Arrival(NamedTuple):
@@ -95,6 +97,10 @@ def rehearse(arrival: Arrival) -> Arrival:
         instant_or_none(moment)  # who reads the job must be able to say when
     for text in (request.id, request.task, request.queue, request.key, request.arguments, request.context):
         (text or "").encode()
+    if "\0" in request.id:
+        raise ValueError("its id has a zero character in it")
+    if max(span(request.keep.done), span(request.keep.failed)) >= LONGEST:
+        raise OverflowError(f"{request.keep} is longer than can be stored")
     if not -SMALL <= request.priority < SMALL or not -INTEGER <= request.per_key < INTEGER:
         raise OverflowError(f"{request.priority} or {request.per_key} is more than can be stored")
     return arrival
