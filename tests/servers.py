@@ -78,7 +78,7 @@ def empty(schema: str) -> None:
         ).fetchall()
         if tables:
             script = "; ".join(f"delete from {table}" for (table,) in tables)
-            restart = f"select setval('{schema}.generation', 1, false)"
+            restart = f"select setval('{schema}.generation', 1, false), setval('{schema}.seal', 1)"
             connection.execute(f"begin; {script}; {restart}; commit".encode())
 
 

@@ -23,10 +23,16 @@ T = TypeVar("T")
 
 AnyConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
-IDENTITY: Final = b"select current_database(), pg_postmaster_start_time()::text"
-"""Which database of which server, whatever way led there."""
-ARRIVAL: Final = "select {clock}, coalesce((select max(number) from {schema}.lane), 0), true"
-_DEPTH: Final = 6
+IDENTITY: Final = """
+select current_database(), (extract(epoch from pg_postmaster_start_time()) * 1000000)::int8"""
+"""Which database of which server, whatever way led there and whatever time zone is set there."""
+ARRIVAL: Final = """
+select {clock}, coalesce((select max(number) from {schema}.lane), 0), true,
+    coalesce(
+        (select json_build_array(stage, move, other, cursor) from {schema}.house),
+        (select json_build_array('sealed', '', 'another store (a new transaction will tell which)', 0)
+            from {schema}.seal where last_value > 1))"""
+"""The sequence tells a transaction that reads an old snapshot of a notice it cannot see."""
 
 
 def raw_connection(given: Any) -> AnyConnection:
@@ -106,7 +112,7 @@ def _performed(operation: Operation[T], spell: Spelling) -> Generator[Command, l
             value: T = stop.value
             return value
         if statement is MOMENT:
-            rows = yield Command(spell.script(ARRIVAL, clock=CLOCK))
+            rows = yield Command(spell.script(spell.moment or ARRIVAL, clock=CLOCK))
         else:
             rows = yield Command(spell(statement.text), statement.parameters)
 

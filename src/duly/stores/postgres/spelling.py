@@ -23,7 +23,8 @@ LOCK_PATIENCE: Final = timedelta(milliseconds=100)
 MOMENT: Final = """
 select {clock}, coalesce((select max(number) from {schema}.lane), 0),
     exists (select 1 from {schema}.intake where set_aside < {format})
-        or exists (select 1 from {schema}.freed)"""
+        or exists (select 1 from {schema}.freed),
+    (select json_build_array(stage, move, other, cursor) from {schema}.house)"""
 """What every operation wants to know first."""
 
 # A plan made for a table that was empty, or never looked at, must not walk through it when it is full, nor

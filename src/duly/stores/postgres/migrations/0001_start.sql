@@ -194,11 +194,13 @@ create table {schema}.standing (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- A duplicate guard in force for a serial, and the job whose request was accepted.
+-- A duplicate guard in force for a serial, and the job whose request was accepted. The serial's name goes
+-- along when everything moves to a store that has no digests.
 create table {schema}.guard (
     serial uuid primary key,
     until bigint not null,
-    id text not null
+    id text not null,
+    name text not null
 );
 
 create index guard_until on {schema}.guard (until);
@@ -206,7 +208,8 @@ create index guard_until on {schema}.guard (until);
 -- A perpetual that was stopped stays stopped: pruning never touches these.
 create table {schema}.marker (
     serial uuid primary key,
-    at bigint not null
+    at bigint not null,
+    name text not null
 );
 
 -- One lease per worker covers all it holds. A lease that ran out is cleared when its jobs were taken back.
@@ -313,3 +316,16 @@ create table {schema}.number (
 );
 
 create index number_until on {schema}.number (until);
+
+-- The notice at the door while everything is being carried elsewhere, or is arriving: one row or none. Every
+-- write reads it, so whoever locks the table waits for the writes in progress. `seal` is above 1 while it
+-- hangs there: a sequence is seen as it is now, also by a transaction of the caller with an old snapshot.
+create table {schema}.house (
+    only_one boolean primary key default true check (only_one),
+    stage text not null,
+    move text not null,
+    other text not null,
+    cursor bigint not null default 0
+);
+
+create sequence {schema}.seal as bigint;

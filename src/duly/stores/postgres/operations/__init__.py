@@ -35,6 +35,7 @@ from duly.stores.contract import (
     WorkerCard,
 )
 from duly.stores.drive import Operation, Steps
+from duly.stores.house import allowed, check, hears
 from duly.stores.postgres.operations import locks, records, switches, workers
 from duly.stores.postgres.operations.amend import amend
 from duly.stores.postgres.operations.claim import claim
@@ -102,7 +103,9 @@ class Operations:
         return self._writing("absorb", absorb, may_repeat=True)
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
-        return self._placing("claim", lambda world: claim(world, self._sight, ask))
+        return self._placing(
+            "claim", lambda world: claim(world, self._sight, allowed(ask, world.moment.notice))
+        )
 
     def begin(
         self, fences: Sequence[Fence], *, isolated: bool, once: bool = False
@@ -113,12 +116,21 @@ class Operations:
         return self._placing("renew", lambda world: renew(world, card, fences, lease), may_repeat=True)
 
     def settle(self, worker: str, settlements: Sequence[Settlement]) -> Operation[list[Settled]]:
-        return self._placing("settle", lambda world: settle(world, worker, settlements))
+        def act(world: World) -> Steps[list[Settled]]:
+            if not hears(world.moment.notice):
+                return [Settled.LOST] * len(settlements)
+            return (yield from settle(world, worker, settlements))
+
+        return self._placing("settle", act)
 
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:
+            notice = world.moment.notice
+            if not hears(notice):
+                claimed = yield from claim(world, self._sight, allowed(ask, notice))
+                return Turned([Settled.LOST] * len(settlements), claimed)
             answers = yield from settle_swiftly(world, ask.worker, settlements)
-            claimed = yield from claim(world, self._sight, ask, answers.settled)
+            claimed = yield from claim(world, self._sight, allowed(ask, notice), answers.settled)
             return Turned(answers.in_order(), claimed)
 
         return self._placing("turn", act)
@@ -193,19 +205,20 @@ class Operations:
         self, name: str, act: Callable[[World], Steps[T]], *, may_repeat: bool = False
     ) -> Operation[T]:
         mood = Mood()
-        return Errand(name, self._steps(act, mood), absorbs=True, may_repeat=may_repeat, mood=mood)
+        return Errand(name, self._steps(name, act, mood), absorbs=True, may_repeat=may_repeat, mood=mood)
 
     def _writing(
         self, name: str, act: Callable[[World], Steps[T]], *, may_repeat: bool = False
     ) -> Operation[T]:
-        return Errand(name, self._steps(act, Mood()), may_repeat=may_repeat)
+        return Errand(name, self._steps(name, act, Mood()), may_repeat=may_repeat)
 
     def _reading(self, name: str, act: Callable[[World], Steps[T]]) -> Operation[T]:
-        return Errand(name, self._steps(act, Mood()), writes=False, may_repeat=True)
+        return Errand(name, self._steps(name, act, Mood()), writes=False, may_repeat=True)
 
-    def _steps(self, act: Callable[[World], Steps[T]], mood: Mood) -> Callable[[], Steps[T]]:
+    def _steps(self, name: str, act: Callable[[World], Steps[T]], mood: Mood) -> Callable[[], Steps[T]]:
         def steps() -> Steps[T]:
             moment = yield from Moment.read(self._clock)
+            check(name, moment.notice)
             return (yield from act(World(moment, self._book, is_wary=mood.is_wary)))
 
         return steps

@@ -32,11 +32,12 @@ def find(world: World, selection: Selection, page: Page) -> Steps[list[Job]]:
 
 
 def _jobs(world: World, rows: Sequence[Row], *, with_history: bool) -> Steps[list[Job]]:
-    histories = (yield from _histories(rows)) if with_history else {}
+    histories = (yield from histories_of(rows)) if with_history else {}
     return [job_of(row, world.moment, histories.get(row.entered, ())) for row in rows]
 
 
-def _histories(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
+def histories_of(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
+    """The lines of each job, by the generation it was created with."""
     found = yield Statement(SQL["history"], {"jobs": integers(row.entered for row in rows)})
     histories: dict[int, list[HistoryLine]] = {row.entered: [] for row in rows}
     for entered, at, event, epoch, generation, attempt, worker, started_at, note in found:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from duly.job import Request
+from duly.job import Job, Request
 from duly.stores.contract import Ask, Lane, Scope
 from duly.stores.drive import Operation, Row, Statement, Steps
 from duly.stores.postgres.operations.again import Needs
@@ -43,7 +43,7 @@ class Book:
             raise self._lacks([track])
         return found
 
-    def prepare(self, requests: Iterable[Request]) -> None:
+    def prepare(self, requests: Iterable[Request | Job]) -> None:
         """See to it that every lane of a batch has a number, with one interruption at most."""
         tracks = {Track(request.queue, request.task, request.priority) for request in requests}
         missing = [track for track in tracks if track not in self._numbers]

@@ -12,9 +12,10 @@ from typing import Final
 
 from duly.clock import Clock
 from duly.stores.drive import Statement, Steps
+from duly.stores.house import Notice, Stage
 
 MOMENT: Final = Statement("moment")
-"""Asks the driver what it read at the beginning: the server's time, the newest lane, whose transaction."""
+"""Asks the driver what it read at the beginning: the server's time, the newest lane, whose transaction, the notice."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -64,14 +65,17 @@ class Moment:
     newest_lane: int = 0
     is_guest: bool = False
     """In a caller's transaction, whose snapshot may be older than the locks we take in it."""
+    notice: Notice | None = None
+    """What hangs at the door while everything is being moved."""
 
     @classmethod
     def read(cls, clock: Clock | None) -> Steps[Moment]:
         """The server's time, or that of a clock which stands in for it."""
-        ((now, newest_lane, is_guest),) = yield MOMENT
+        ((now, newest_lane, is_guest, hanging),) = yield MOMENT
+        notice = None if hanging is None else Notice(Stage(hanging[0]), *hanging[1:])
         if clock is None:
-            return cls(now, now, newest_lane, is_guest)
-        return cls(stamp(clock.now()), round(clock.boot() * 1_000_000), newest_lane, is_guest)
+            return cls(now, now, newest_lane, is_guest, notice)
+        return cls(stamp(clock.now()), round(clock.boot() * 1_000_000), newest_lane, is_guest, notice)
 
     @property
     def instant(self) -> datetime:

@@ -9,7 +9,7 @@ from duly.job import Decision, Request, State, Wish
 from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations import serials
-from duly.stores.postgres.operations.arrays import stored, words
+from duly.stores.postgres.operations.arrays import stored, stored_or_none, words
 from duly.stores.postgres.operations.arrivals import Arrival, are_alike, arrays, columns, keyed
 from duly.stores.postgres.operations.lanes import Track
 from duly.stores.postgres.operations.moment import instant, span, span_or_none, stamp
@@ -211,4 +211,5 @@ def _open_window(arrival: Arrival, placement: clash.Placement) -> Steps[None]:
     guard, serial = arrival.request.guard, arrival.serial
     if guard and serial is not None:
         window = {"serial": serial, "until": arrival.at + span(guard.window), "id": placement.id}
-        yield Statement(SQL["open_window"], window)
+        name = stored_or_none(arrival.request.lane_of_serial)
+        yield Statement(SQL["open_window"], window | {"name": name})

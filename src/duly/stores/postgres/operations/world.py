@@ -16,7 +16,7 @@ from typing import Any
 from duly.job import Overlap, State, Wish
 from duly.lifecycle import HISTORY_LINES, move
 from duly.stores.drive import Statement, Steps
-from duly.stores.postgres.operations.arrays import integers, restored_or_none, stored
+from duly.stores.postgres.operations.arrays import integers, restored_or_none, stored, stored_or_none
 from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.moment import Moment, stamp, stamp_or_none
 from duly.stores.postgres.operations.rows import Peer, Row
@@ -150,7 +150,8 @@ class World:
         if not row.perpetual or row.serial is None or row.wish is Wish.DELETE:
             return
         if not (yield from self.peers(row.serial)):
-            yield Statement(SQL["mark"], {"serial": row.serial, "at": self.now})
+            name = stored_or_none(row.serial_name)
+            yield Statement(SQL["mark"], {"serial": row.serial, "at": self.now, "name": name})
 
     def unmark(self, serial: str | None) -> Steps[None]:
         if serial is not None:

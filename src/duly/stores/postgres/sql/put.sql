@@ -111,5 +111,5 @@ select until, id from {schema}.guard where serial = %(serial)s::uuid
 select 1 from {schema}.marker where serial = %(serial)s::uuid
 
 -- name: open_window
-insert into {schema}.guard (serial, until, id) values (%(serial)s::uuid, %(until)s, %(id)s)
+insert into {schema}.guard (serial, until, id, name) values (%(serial)s::uuid, %(until)s, %(id)s, %(name)s)
 on conflict (serial) do update set until = excluded.until, id = excluded.id

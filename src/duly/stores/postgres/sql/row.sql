@@ -138,7 +138,7 @@ delete from {schema}.history where entered = %(entered)s
 insert into {schema}.freed (serial) values (%(serial)s::uuid)
 
 -- name: mark
-insert into {schema}.marker (serial, at) values (%(serial)s::uuid, %(at)s)
+insert into {schema}.marker (serial, at, name) values (%(serial)s::uuid, %(at)s, %(name)s)
 on conflict (serial) do update set at = excluded.at
 
 -- name: unmark
