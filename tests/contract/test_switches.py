@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from tests.contract.arrange import (
     LEASE,
     MINUTE,
@@ -106,23 +108,72 @@ def test_requests_for_a_paused_task_are_taken(store: Store) -> None:
 
 
 def test_switches_are_listed_while_they_hold(store: Store, clock: VirtualClock) -> None:
-    throttle = Switch(Scope.QUEUE, "io", clock.now() + MINUTE, "asked to slow down")
+    slow = Switch(Scope.QUEUE, "io", clock.now() + MINUTE, "asked to slow down")
     store.run(store.hold(PAUSE))
-    store.run(store.hold(throttle))
+    store.run(store.hold(slow))
 
     both = store.run(store.switches())
     clock.advance(MINUTE)
 
-    assert sorted(both, key=lambda switch: switch.scope) == [throttle, PAUSE]
+    assert sorted(both, key=lambda switch: switch.scope) == [slow, PAUSE]
     assert store.run(store.switches()) == [PAUSE]
 
 
-def test_a_switch_set_again_is_the_later_one(store: Store, clock: VirtualClock) -> None:
-    later = Switch(Scope.TASK, TASK, clock.now() + MINUTE, "half a minute more")
-    store.run(store.hold(PAUSE))
-    store.run(store.hold(later))
+def throttle(clock: VirtualClock, minutes: int, reason: str = "asked to slow down") -> Switch:
+    return Switch(Scope.TASK, TASK, clock.now() + minutes * MINUTE, reason)
 
-    assert store.run(store.switches()) == [later]
+
+def test_of_two_throttles_the_longer_one_stands(store: Store, clock: VirtualClock) -> None:
+    short, long = throttle(clock, 1), throttle(clock, 2)
+
+    for order in ([short, long], [long, short]):
+        for switch in order:
+            store.run(store.hold(switch))
+
+        assert store.run(store.switches()) == [long]
+        assert store.run(store.free(Scope.TASK, TASK))
+
+
+def test_the_later_of_two_equal_holds_says_why(store: Store, clock: VirtualClock) -> None:
+    store.run(store.hold(throttle(clock, 1, "first")))
+    store.run(store.hold(throttle(clock, 1, "second")))
+
+    assert store.run(store.switches()) == [throttle(clock, 1, "second")]
+
+
+def test_a_throttle_never_shortens_a_pause(store: Store, clock: VirtualClock) -> None:
+    store.run(store.hold(PAUSE))
+    store.run(store.hold(throttle(clock, 1)))
+
+    assert store.run(store.switches()) == [PAUSE]
+
+
+def test_a_pause_takes_the_place_of_a_throttle_or_another_pause(store: Store, clock: VirtualClock) -> None:
+    other = Switch(Scope.TASK, TASK, None, "still bad")
+
+    for switch in (throttle(clock, 1), PAUSE, other):
+        store.run(store.hold(switch))
+
+    assert store.run(store.switches()) == [other]
+    assert store.run(store.free(Scope.TASK, TASK))
+    assert store.run(store.switches()) == []
+
+
+def test_a_throttle_that_is_over_is_in_nobodys_way(store: Store, clock: VirtualClock) -> None:
+    store.run(store.hold(throttle(clock, 5)))
+    clock.advance(5 * MINUTE)
+    store.run(store.hold(throttle(clock, 1)))
+
+    assert store.run(store.switches()) == [throttle(clock, 1)]
+
+
+def test_the_longest_of_many_throttles_at_once_stands(store: Store, clock: VirtualClock) -> None:
+    wanted = [throttle(clock, minutes) for minutes in (3, 9, 1, 8, 2, 7, 4, 6)]
+
+    with ThreadPoolExecutor(len(wanted)) as threads:
+        list(threads.map(store.run, map(store.hold, wanted)))
+
+    assert store.run(store.switches()) == [throttle(clock, 9)]
 
 
 def test_a_task_and_a_queue_of_one_name_are_two_switches(store: Store) -> None:

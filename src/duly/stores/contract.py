@@ -254,6 +254,10 @@ class Switch:
     until: datetime | None
     reason: str = ""
 
+    def ends_by(self, other: Switch) -> bool:
+        """Whether the other holds for as long, so that nothing is lost by putting it in this one's place."""
+        return other.until is None or (self.until is not None and self.until <= other.until)
+
 
 class Grip(NamedTuple):
     """A held lock: the token rises with every acquisition and fences writes elsewhere."""
@@ -329,7 +333,13 @@ class Store(Protocol):
     def workers(self) -> Operation[list[Attendance]]: ...
 
     # switches
-    def hold(self, switch: Switch) -> Operation[None]: ...
+    def hold(self, switch: Switch) -> Operation[None]:
+        """Of two holds of one lane the one that ends later stands, and a pause never ends.
+
+        So a throttle shortens neither another nor an operator's pause; to shorten one, `free` it first.
+        """
+        ...
+
     def free(self, scope: Scope, name: str) -> Operation[bool]: ...
     def switches(self) -> Operation[list[Switch]]: ...
 

@@ -306,8 +306,7 @@ class Pump:
     def _hold_everywhere(self, signal: Throttle) -> bool:
         switch = Switch(Scope.TASK, signal.task, self._app.clock.now() + signal.wait, signal.reason)
         try:
-            if not any(_outlasts(held, switch) for held in self._store.run(self._store.switches())):
-                self._store.run(self._store.hold(switch))
+            self._store.run(self._store.hold(switch))
         except StoreUnavailable as error:
             log.warning("throttle of %s holds in this process only: %s", signal.task, error)
             return False
@@ -349,13 +348,6 @@ class Pump:
     def has_unsettled(self) -> bool:
         """Ends the store has not heard of."""
         return bool(self._unsettled)
-
-
-def _outlasts(held: Switch, wanted: Switch) -> bool:
-    """An operator's pause, or a longer throttle, must not be shortened by a body."""
-    if (held.scope, held.name) != (wanted.scope, wanted.name):
-        return False
-    return held.until is None or (wanted.until is not None and held.until >= wanted.until)
 
 
 class Start(NamedTuple):

@@ -182,7 +182,9 @@ class MemoryStore:
 
     def hold(self, switch: Switch) -> Operation[None]:
         def write() -> None:
-            self.world.switches[switch.scope, switch.name] = switch
+            held = self.world.switches.get((switch.scope, switch.name))
+            if held is None or held.ends_by(switch):
+                self.world.switches[switch.scope, switch.name] = switch
 
         return self._operation("hold", write)
 

@@ -13,7 +13,7 @@ SQL = statements("switches")
 
 
 def hold(switch: Switch) -> Steps[None]:
-    """Stop a lane, or change until when."""
+    """Stop a lane, unless it already stands still for longer."""
     values = {"scope": switch.scope, "name": stored(switch.name), "reason": stored(switch.reason)}
     yield Statement(SQL["hold"], values | {"until": stamp_or_none(switch.until)})
 

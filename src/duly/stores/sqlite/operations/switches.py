@@ -12,7 +12,7 @@ SQL = statements("switches")
 
 
 def hold(switch: Switch) -> Steps[None]:
-    """Stop a lane, or change until when."""
+    """Stop a lane, unless it already stands still for longer."""
     values = {"scope": switch.scope, "name": switch.name, "reason": switch.reason}
     yield Statement(SQL["hold"], values | {"until": stamp_or_none(switch.until)})
 
