@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
+from tests.adapters.postgres.arrange import put, request
 from tests.servers import PostgresServer, postgres_schema, postgres_url
 
 from duly.stores.postgres import PostgresStore
@@ -59,3 +62,33 @@ def own_server() -> Iterator[PostgresServer]:
     yield server
     server.stop()
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def standby() -> Iterator[PostgresServer]:
+    """A server that follows another and may only be read, with one job in its schema."""
+    folder = Path(tempfile.mkdtemp(prefix="duly-standby-"))
+    server = PostgresServer(folder)
+    server.create()
+    server.start()
+    store = PostgresStore(server.url)
+    put(store, request())
+    store.close()
+    server.stop()
+    (server.cluster / "standby.signal").touch()
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def plain_role(url: str) -> Iterator[str]:
+    """A role that may log in and nothing else."""
+    name = f"plain_{os.getpid()}"
+    role = sql.Identifier(name)
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(sql.SQL("create role {} login").format(role))
+        yield name
+        admin.execute(sql.SQL("drop owned by {}").format(role))
+        admin.execute(sql.SQL("drop role {}").format(role))

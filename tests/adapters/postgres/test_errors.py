@@ -6,19 +6,20 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import psycopg
 import pytest
 from psycopg import sql
-from tests.adapters.postgres.arrange import claim, put, request
+from tests.adapters.postgres.arrange import claim, find, put, request
 from tests.servers import PostgresServer
 
 from duly.errors import BadRequest, DefinitionError, SchemaMismatch, StoreUnavailable, UnknownStore
-from duly.stores.postgres import PostgresStore
+from duly.stores.postgres import PostgresStore, driver
 from duly.stores.postgres.address import parse
 from duly.stores.postgres.faults import check_server
+from duly.stores.postgres.migrate import shipped
+from duly.stores.sqlite.migrate import parse as parse_migration
 
 SECRET = "pässw0rd"
 
@@ -36,18 +37,6 @@ def opened(url: str, namespace: str = "duly") -> PostgresStore:
 
 def as_role(url: str, role: str) -> str:
     return url.replace("postgres@", f"{role}@", 1)
-
-
-@pytest.fixture
-def plain_role(url: str) -> Iterator[str]:
-    """A role that may log in and nothing else."""
-    name = own("plain")
-    role = sql.Identifier(name)
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(sql.SQL("create role {} login").format(role))
-        yield name
-        admin.execute(sql.SQL("drop owned by {}").format(role))
-        admin.execute(sql.SQL("drop role {}").format(role))
 
 
 def test_a_server_that_is_not_there_is_told_quickly() -> None:
@@ -110,6 +99,55 @@ def test_a_role_with_rights_on_the_tables_alone_can_work(
 
     assert len(claim(modest)) == 1
     modest.close()
+
+
+@pytest.mark.parametrize(
+    "granted",
+    [
+        [],
+        ["usage on schema {schema}"],
+        ["usage on schema {schema}", "select on all tables in schema {schema}"],
+    ],
+    ids=["nothing", "the schema", "reading"],
+)
+def test_a_role_that_may_not_use_the_tables_is_told_what_to_grant(
+    url: str, plain_role: str, store: PostgresStore, schema: str, granted: list[str]
+) -> None:
+    put(store, request())
+    with psycopg.connect(url, autocommit=True) as admin:
+        for right in granted:
+            admin.execute(f"grant {right.format(schema=schema)} to {plain_role}".encode())
+    modest = PostgresStore(as_role(url, plain_role), namespace=schema)
+
+    with pytest.raises(StoreUnavailable, match=r"permission denied .* grant the role USAGE on the schema"):
+        put(modest, request())
+    modest.close()
+
+
+def test_a_standby_may_be_read_and_says_where_to_write(standby: PostgresServer) -> None:
+    store = opened(standby.url)
+
+    assert [job.task for job in find(store)] == ["send"]
+    for act in (lambda: put(store, request()), lambda: claim(store)):
+        with pytest.raises(StoreUnavailable, match="point the URL at the primary"):
+            act()
+    store.close()
+
+
+def test_a_standby_has_nothing_to_migrate_and_cannot(
+    standby: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = parse_migration("0900_adds.sql", "alter table {schema}.tally add column note text;")
+    monkeypatch.setattr(driver, "shipped", lambda: (*shipped(), later))
+
+    assert PostgresStore(standby.url).pending() == ["0900_adds"]
+    with pytest.raises(StoreUnavailable, match="point the URL at the primary"):
+        opened(standby.url)
+
+
+def test_a_url_that_asks_for_a_primary_is_not_taken_to_a_standby(standby: PostgresServer) -> None:
+    with pytest.raises(StoreUnavailable, match="point the URL at the primary"):
+        opened(f"{standby.url}&target_session_attrs=read-write")
 
 
 def test_a_read_only_server_is_told(url: str, plain_role: str) -> None:

@@ -23,6 +23,9 @@ GONE: Final = (
 STALE_PLANS: Final = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 """A pooler gave us another server's connection than the one that knows our statements."""
 
+WORDED: Final = (None, "0A000")
+"""Before a connection stands there is no code for what went wrong, only words; and one code says nothing."""
+
 OLDEST_SERVER: Final = 130000
 
 
@@ -91,17 +94,12 @@ def _told(error: BaseException, address: Address) -> str:
 
 
 def _remedy(error: BaseException) -> str:
-    known = _by_state(error) or _by_words(str(error).lower())
+    state = error.sqlstate if isinstance(error, psycopg.Error) else None
+    known = _by_words(str(error).lower()) if state in WORDED else _REMEDIES.get(state or "")
     return known or "Check that the server runs and that the URL names it."
 
 
-def _by_state(error: BaseException) -> str | None:
-    state = error.sqlstate if isinstance(error, psycopg.Error) else None
-    return _REMEDIES.get(state or "")
-
-
 def _by_words(message: str) -> str | None:
-    """Before a connection stands there is no code for what went wrong, only words."""
     return next((remedy for words, remedy in _WORDS.items() if words in message), None)
 
 
@@ -142,6 +140,7 @@ _WORDS: Final = {
     "too many clients": _FULL,
     "remaining connection slots": _FULL,
     "read-only": _READ_ONLY,
+    "during recovery": _READ_ONLY,  # a standby that is asked to write
     "could not translate host name": "Correct the host in the URL.",
     "starting up": "The server is starting: it will be tried again.",
     "shutting down": "The server is stopping: it will be tried again.",
