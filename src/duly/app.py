@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
-from duly import codec, context
+from duly import codec, context, placing
 from duly.clock import Clock, SystemClock
 from duly.durations import Duration, duration
 from duly.errors import (
     DefinitionError,
     DuplicateTask,
-    LeaseLost,
     StoreUnavailable,
     UnknownTask,
     WrongSignature,
@@ -31,12 +30,14 @@ from duly.kinds.periodic import Schedule, ScheduleOptions, Terms
 from duly.kinds.perpetual import Cycle
 from duly.lock import Lock
 from duly.options import TaskOptions, checked_name, read_options
-from duly.run import Run, current_run
+from duly.outbox import open_outbox
+from duly.outbox.contract import Outbox
+from duly.run import Run
 from duly.schedules import Desk as ScheduleDesk
 from duly.schedules import Schedules, plain_terms
 from duly.settings import Settings, load
 from duly.stores import open_store
-from duly.stores.contract import Page, Placed, Scope, Selection, Store, Switch
+from duly.stores.contract import Placed, Scope, Store, Switch
 from duly.task import Task
 from duly.ticker import tick_request
 from duly.urls import masked
@@ -74,8 +75,10 @@ class App:
         self.tasks: dict[str, AnyTask] = {}
         self.schedule_terms: dict[str, Terms] = {}
         self._store: Store | None = None
+        self._outbox: Outbox | None = None
         self._stand_in: Store | None = None
         self._opening = threading.Lock()
+        self._opening_outbox = threading.Lock()
         self._refusal: str | None = None
         self.events = Events()
         self.jobs = Jobs(lambda: self.store)
@@ -99,8 +102,20 @@ class App:
                     self._store = store
         return self._store
 
+    @property
+    def outbox(self) -> Outbox | None:
+        """Where requests in a caller's transaction wait for a relay, if there is one; opened at first use."""
+        if self._stand_in is not None or self.settings.outbox is None:
+            return None
+        with self._opening_outbox:  # not that of the store, which may wait for a server that is away
+            if self._outbox is None:
+                self._outbox = open_outbox(self.settings, self.clock)
+            return self._outbox
+
     def open(self) -> None:
         """Open the store now, not at first use: to fail early, or before a transaction of one's own."""
+        if (outbox := self.outbox) is not None:
+            outbox.open()
         self.store.open()
 
     def refuse_store(self, reason: str) -> None:
@@ -108,11 +123,15 @@ class App:
         self._refusal = reason
 
     def close(self) -> None:
-        """Close the store's connections; the next use opens them again."""
+        """Close the connections of store and outbox; the next use opens them again."""
         with self._opening:
             if self._store is not None:
                 self._store.close()
                 self._store = None
+        with self._opening_outbox:
+            if self._outbox is not None:
+                self._outbox.close()
+                self._outbox = None
 
     @contextmanager
     def standing_in(self, store: Store, clock: Clock) -> Generator[None, None, None]:
@@ -228,25 +247,11 @@ class App:
 
     def place(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
         """Store requests, or leave them with the run that makes them for its own key."""
-        kept = _left_with_run(requests, connection)
-        others = [request for request in requests if request.id not in kept] if kept else requests
-        if connection is not None:
-            placed = self.store.run_on(connection, self.store.offer(others)) if others else []
-        else:
-            placed = self.store.run(self.store.put(others)) if others else []
-            self.store.ring()
-        return _in_order(requests, kept, placed)
+        return placing.place(self, requests, connection)
 
     async def aplace(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
         """The async twin of place."""
-        kept = _left_with_run(requests, connection)
-        others = [request for request in requests if request.id not in kept] if kept else requests
-        if connection is not None:
-            placed = await self.store.arun_on(connection, self.store.offer(others)) if others else []
-        else:
-            placed = await self.store.arun(self.store.put(others)) if others else []
-            self.store.ring()
-        return _in_order(requests, kept, placed)
+        return await placing.aplace(self, requests, connection)
 
     def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]:
         """What the caller of enqueue gets."""
@@ -294,21 +299,21 @@ class App:
 
     def look_up(self, job_id: str) -> Job | None:
         """One job, or None."""
-        found = self.store.run(self.store.find(Selection(ids=(job_id,)), Page(1)))
-        return found[0] if found else None
+        return placing.look_up(self, job_id)
 
     async def alook_up(self, job_id: str) -> Job | None:
         """The async twin of look_up."""
-        found = await self.store.arun(self.store.find(Selection(ids=(job_id,)), Page(1)))
-        return found[0] if found else None
+        return await placing.alook_up(self, job_id)
 
     def cancel_job(self, job_id: str) -> bool:
         """Whether the cancel took effect."""
-        return bool(self.jobs.cancel(job_id))
+        return bool(self.jobs.cancel(job_id)) or placing.withdraw(self, job_id)
 
     async def acancel_job(self, job_id: str) -> bool:
         """The async twin of cancel_job."""
-        return bool(await self.jobs.acancel(job_id))
+        if await self.jobs.acancel(job_id):
+            return True
+        return self.outbox is not None and await asyncio.to_thread(placing.withdraw, self, job_id)
 
     def await_end(self, job_id: str, timeout: timedelta | None) -> Job | None:
         """Look until the job has finished; the last look when time is up."""
@@ -343,31 +348,6 @@ class App:
         task = self.get_task(name)
         task.bind(args, kwargs)
         return codec.pack(tuple(args), dict(kwargs), cap=self.argument_cap)
-
-
-def _left_with_run(requests: Sequence[Request], connection: Any) -> frozenset[str]:
-    """A request for the key of the run that makes it is settled with that run, never beside it.
-
-    Unless it is made in a transaction of the body's own, whose commit or rollback must decide.
-    """
-    run = current_run.get()
-    if run is None:
-        return frozenset()
-    if run.is_lost:
-        raise LeaseLost(f"Run {run.id} lost its lease: what it asks for is refused.")
-    if connection is not None:
-        return frozenset()
-    return frozenset(request.id for request in requests if run.owns(request) and run.take(request))
-
-
-def _in_order(requests: Sequence[Request], kept: frozenset[str], placed: Sequence[Placed]) -> list[Placed]:
-    if not kept:
-        return list(placed)
-    answers = iter(placed)
-    return [
-        Placed(request.id, 0, Decision.PENDING) if request.id in kept else next(answers)
-        for request in requests
-    ]
 
 
 def _check_needs_nothing(task: AnyTask) -> None:

@@ -22,6 +22,8 @@ class Settings:
     """Every option of an application, resolved."""
 
     url: str = DEFAULT_URL
+    outbox: str | None = None
+    """Where `using(connection=…)` writes when that is not the store: a URL of the user's database."""
     namespace: str = "duly"
     lease: timedelta = timedelta(seconds=30)
     poll: timedelta = timedelta(seconds=1)

@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 
@@ -24,7 +24,6 @@ from duly.stores.postgres.doorbell import Tower
 from duly.stores.postgres.faults import check_server, explained, is_cut_off, unreachable
 from duly.stores.postgres.guests import Guests
 from duly.stores.postgres.migrate import Migrator, shipped
-from duly.stores.postgres.operations import Operations
 from duly.stores.postgres.operations.again import Needs
 from duly.stores.postgres.operations.intake import BATCH
 from duly.stores.postgres.pool import AsyncPool, Pool
@@ -41,6 +40,13 @@ _abandoned: list[Any] = []
 """Connections of a parent process, kept so that nobody closes them here."""
 
 
+class Catalogue(Protocol):
+    """What a driver must know about the operations it performs."""
+
+    def absorb(self) -> Operation[int]: ...
+    def forget(self) -> None: ...
+
+
 class Driver:
     """One schema of one database, opened by each process at its first use."""
 
@@ -49,12 +55,13 @@ class Driver:
         url: str,
         *,
         namespace: str,
-        operations: Operations,
+        operations: Catalogue,
         migrations: tuple[Migration, ...] | None = None,
         patience: timedelta = PATIENCE,
+        moment: str | None = None,
     ) -> None:
         self._address = parse(url)
-        self._spell = Spelling(check_namespace(namespace))
+        self._spell = Spelling(check_namespace(namespace), moment)
         self._operations = operations
         self._migrations = shipped() if migrations is None else migrations
         self._patience = patience

@@ -41,9 +41,9 @@ BEGIN: Final = b"begin; set local lock_timeout to '60s'; set local statement_tim
 
 
 @cache
-def shipped() -> tuple[Migration, ...]:
+def shipped(package: str = "duly.stores.postgres") -> tuple[Migration, ...]:
     """The migrations of this version of the code, in order."""
-    folder = files("duly.stores.postgres") / "migrations"
+    folder = files(package) / "migrations"
     found = [
         parse(file.name, file.read_text(encoding="utf-8"))
         for file in folder.iterdir()

@@ -50,8 +50,10 @@ FREELY: Final = b"set local enable_seqscan to on; set local enable_bitmapscan to
 class Spelling:
     """How statements read in one schema."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, moment: str | None = None) -> None:
         self.namespace = namespace
+        self.moment = moment
+        """What to ask first in a schema that holds no jobs, in place of MOMENT."""
         quoted = sql.Identifier(namespace).as_string(None)
         # In a statement with parameters a percent sign is written twice.
         self._names = _names(quoted.replace("%", "%%"))
@@ -79,7 +81,7 @@ class Manner:
 
     def __init__(self, spell: Spelling, patience: timedelta) -> None:
         limits = {"statement": _milliseconds(patience), "lock": _milliseconds(LOCK_PATIENCE)}
-        moment = spell.script(MOMENT, clock=CLOCK, format=str(FORMAT))
+        moment = spell.script(spell.moment or MOMENT, clock=CLOCK, format=str(FORMAT))
         ours = spell.script(SETTINGS, is_local="true", **limits) + b"; " + moment
         self.greeting = (
             spell.script(SETTINGS, is_local="false", **limits) + b"; prepare duly_moment as " + moment

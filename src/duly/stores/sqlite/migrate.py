@@ -65,9 +65,9 @@ class Schema:
 
 
 @cache
-def shipped() -> tuple[Migration, ...]:
+def shipped(package: str = "duly.stores.sqlite") -> tuple[Migration, ...]:
     """The migrations of this version of the code, in order."""
-    folder = files("duly.stores.sqlite") / "migrations"
+    folder = files(package) / "migrations"
     found = [
         parse(file.name, file.read_text(encoding="utf-8"))
         for file in folder.iterdir()

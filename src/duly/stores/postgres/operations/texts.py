@@ -15,9 +15,9 @@ _HEADING: Final = "-- name:"
 
 
 @cache
-def statements(operation: str) -> Mapping[str, str]:
+def statements(operation: str, package: str = "duly.stores.postgres") -> Mapping[str, str]:
     """Every statement of `sql/<operation>.sql`, by its name."""
-    text = files("duly.stores.postgres").joinpath("sql", f"{operation}.sql").read_text(encoding="utf-8")
+    text = files(package).joinpath("sql", f"{operation}.sql").read_text(encoding="utf-8")
     _, *parts = text.split(_HEADING)
     return dict(_named(part) for part in parts)
 

@@ -68,7 +68,7 @@ def histories_of(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
 def _pending(selection: Selection) -> Steps[list[Job]]:
     """A committed request is no secret, even before the engine has placed it."""
     arrivals = yield from pending_of(selection.ids, selection.key)
-    return [_pending_job(arrival) for arrival in arrivals if _is_selected(arrival, selection)]
+    return [pending_job(arrival) for arrival in arrivals if _is_selected(arrival, selection)]
 
 
 def _is_selected(arrival: Arrival, selection: Selection) -> bool:
@@ -83,7 +83,7 @@ def _is_selected(arrival: Arrival, selection: Selection) -> bool:
     )
 
 
-def _pending_job(arrival: Arrival) -> Job:
+def pending_job(arrival: Arrival) -> Job:
     request, due = arrival.request, instant(arrival.due)
     return Job(
         id=request.id,
