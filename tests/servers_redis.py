@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from duly.stores.redis.address import parse
 
@@ -65,8 +67,8 @@ def shared_url() -> str:
 
 
 def connected(socket: str) -> Any:
-    """A connection of the test's own."""
-    return redis.Redis(unix_socket_path=socket, decode_responses=True)
+    """A connection of the test's own, which takes the first answer for an answer."""
+    return redis.Redis(unix_socket_path=socket, decode_responses=True, retry=Retry(NoBackoff(), 0))
 
 
 def connected_to(url: str) -> Any:
@@ -86,10 +88,10 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.pid = 0
 
-    def start(self) -> RedisServer:
-        """Start it and wait until it answers."""
+    def start(self, *further: str) -> RedisServer:
+        """Start it, perhaps with further options this time, and wait until it answers."""
         command = [binary(), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder)]
-        command += ["--save", "", "--logfile", str(self.folder / "redis.log"), *self._options]
+        command += ["--save", "", "--logfile", str(self.folder / "redis.log"), *self._options, *further]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         self.pid = self._process.pid
         self._await_answer()

@@ -8,13 +8,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from itertools import count
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from duly.app import App
 from duly.errors import StoreBusy, StoreRefused, StoreUnavailable
 from duly.ids import spread
 from duly.job import Delivery
 from duly.worker.outage import Outage, backoff
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -25,24 +27,24 @@ class Particular(Protocol):
 
 
 def await_store(
-    app: App, first_call: Callable[[], None], outage: Outage, is_stopping: threading.Event
-) -> bool:
-    """Try until the first call succeeds; False when told to stop meanwhile."""
+    app: App, first_call: Callable[[], T], outage: Outage, is_stopping: threading.Event
+) -> T | None:
+    """What the first call that succeeds answers, or nothing when told to stop meanwhile."""
     for failures in count():
         if is_stopping.is_set():
-            return False
+            break
         try:
             _check_promises(app)
-            first_call()
+            answer = first_call()
         except StoreUnavailable as error:
             if _stays(error, app.settings.url):
                 raise
             outage.noted(error)
             is_stopping.wait(backoff(failures, spread()))
         else:
-            break
-    outage.over()
-    return True
+            outage.over()
+            return answer
+    return None
 
 
 def _check_promises(app: App) -> None:

@@ -47,6 +47,7 @@ class Heartbeat:
         lease: timedelta,
         hand: Hand,
         fail: Callable[[BaseException], None],
+        outage: Outage | None = None,
     ) -> None:
         self._store = store
         self._card = card
@@ -57,7 +58,7 @@ class Heartbeat:
         self._is_wanted = threading.Event()
         self._trusted_until = 0.0
         self._failures = 0
-        self.outage = Outage()
+        self.outage = outage or Outage()
         self.outage_ended = 0.0
         """Monotonic time at which the store was last seen to come back."""
         self.on_order: Callable[[Order, Fence], None] | None = None

@@ -6,6 +6,7 @@ The pump and the heartbeat meet the same outage, several times a second; a perso
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from typing import Final
@@ -15,7 +16,9 @@ from duly.errors import StoreError
 log = logging.getLogger("duly.worker")
 
 SAY_EVERY: Final = 5.0
-"""Seconds between two lines about one outage, and between those about two that follow each other."""
+"""Seconds between two lines about one outage."""
+QUIET: Final = 2.0
+"""Seconds between the first lines about two of them: a server may come and go all the time."""
 SHORTEST: Final = 0.05
 LONGEST: Final = 2.0
 
@@ -31,7 +34,7 @@ class Outage:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._since: float | None = None
-        self._say_at = 0.0
+        self._told_at = -math.inf
         self._is_told = False
 
     def noted(self, error: StoreError) -> None:
@@ -40,10 +43,10 @@ class Outage:
             now = time.monotonic()
             if self._since is None:
                 self._since = now
-            if now < self._say_at:
+            if now < self._told_at + (SAY_EVERY if self._is_told else QUIET):
                 return
             away = now - self._since
-            self._is_told, self._say_at = True, now + SAY_EVERY
+            self._is_told, self._told_at = True, now
         so_far = f" ({away:.0f} s so far)" if away >= 1 else ""
         log.warning("the store is away%s, trying again: %s", so_far, error)
 

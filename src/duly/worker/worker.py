@@ -27,6 +27,7 @@ from duly.worker.errand import can_travel
 from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.lanes import Lanes
 from duly.worker.memory import resident_bytes
+from duly.worker.outage import Outage
 from duly.worker.pump import Pump
 
 log = logging.getLogger("duly.worker")
@@ -164,14 +165,8 @@ class Worker:
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         lanes = Lanes(self.app, self.queues)
         hand = Hand()
-        beat = Heartbeat(
-            store=self.app.store,
-            card=self._card(lanes),
-            lease=self.app.settings.lease,
-            hand=hand,
-            fail=self._fail,
-        )
-        if not self._arrive(beat):
+        beat = self._arrive(lanes, hand)
+        if beat is None:
             return
         bench = Bench(
             slots=self.concurrency,
@@ -199,9 +194,25 @@ class Worker:
             pump.bell.close()
         self._leave(hand)
 
-    def _arrive(self, beat: Heartbeat) -> bool:
-        self._has_arrived = await_store(self.app, beat.beat, beat.outage, self._stopping)
-        return self._has_arrived
+    def _arrive(self, lanes: Lanes, hand: Hand) -> Heartbeat | None:
+        """The first beat opens the store; without one the worker has no lease to claim under."""
+        outage = Outage()
+
+        def first_beat() -> Heartbeat:
+            beat = Heartbeat(
+                store=self.app.store,
+                card=self._card(lanes),
+                lease=self.app.settings.lease,
+                hand=hand,
+                fail=self._fail,
+                outage=outage,
+            )
+            beat.beat()
+            return beat
+
+        beat = await_store(self.app, first_beat, outage, self._stopping)
+        self._has_arrived = beat is not None
+        return beat
 
     def _wake(self) -> None:
         if self._pump is not None:
