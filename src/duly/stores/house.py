@@ -122,6 +122,13 @@ class Start(NamedTuple):
     at: datetime
 
 
+class Delivered(NamedTuple):
+    """A request that a relay brought, remembered so that it is not taken twice."""
+
+    id: str
+    until: datetime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Furniture:
     """Everything in a store that is not a job."""
@@ -135,6 +142,7 @@ class Furniture:
     locks: Sequence[HeldLock] = ()
     notes: Sequence[Note] = ()
     starts: Sequence[Start] = ()
+    delivered: Sequence[Delivered] = ()
 
 
 @runtime_checkable

@@ -34,6 +34,7 @@ from duly.stores.redis.address import parse
 from duly.stores.redis.doorbell import Line
 from duly.stores.redis.faults import code_of, explained
 from duly.stores.redis.moment import stamp
+from duly.stores.redis.moving import refusal
 from duly.stores.redis.packing import packed
 from duly.stores.redis.scripts import script
 
@@ -211,7 +212,7 @@ class Driver:
             # After a failover the name may lead elsewhere: ask for it again.
             with suppress(redis.RedisError, OSError):
                 self._client.connection_pool.disconnect()
-        return explained(error, self._address.shown, doing)
+        return refusal(str(error), doing) or explained(error, self._address.shown, doing)
 
     # The doorbell.
 

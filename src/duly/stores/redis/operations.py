@@ -81,7 +81,8 @@ def _placing(script: str, parts: Sequence[bytes]) -> Steps[list[Placed]]:
     return placed
 
 
-def _reading(name: str, steps: Callable[[], Steps[T]]) -> Operation[T]:
+def reading(name: str, steps: Callable[[], Steps[T]]) -> Operation[T]:
+    """An operation that changes nothing."""
     return Operation(name, steps, writes=False)
 
 
@@ -211,20 +212,20 @@ class Operations:
     # reading
 
     def find(self, selection: Selection, page: Page) -> Operation[list[Job]]:
-        return _reading("find", lambda: find(selection, page))
+        return reading("find", lambda: find(selection, page))
 
     def count(self, selection: Selection) -> Operation[int]:
-        return _reading("count", lambda: _count(selection))
+        return reading("count", lambda: _count(selection))
 
     def census(self) -> Operation[Census]:
-        return _reading("census", _census)
+        return reading("census", _census)
 
     def explain(self, job_id: str) -> Operation[Standing | None]:
         def steps() -> Steps[Standing | None]:
             facts = yield Statement("explain", {"id": job_id})
             return standing_of(*facts) if facts else None
 
-        return _reading("explain", steps)
+        return reading("explain", steps)
 
     # workers
 
@@ -242,7 +243,7 @@ class Operations:
                 for card, seen_at, has_lease in present
             ]
 
-        return _reading("workers", steps)
+        return reading("workers", steps)
 
     # switches
 
@@ -270,7 +271,7 @@ class Operations:
             held = yield Statement("switches", {})
             return [_switch(*one) for one in held]
 
-        return _reading("switches", steps)
+        return reading("switches", steps)
 
     # locks
 
@@ -310,7 +311,7 @@ class Operations:
             found = yield Statement("records", {"kind": kind})
             return dict(found)
 
-        return _reading("records", steps)
+        return reading("records", steps)
 
 
 def _amended(job_id: str, took_effect: bool, reason: str, moment: int | None) -> Amended:

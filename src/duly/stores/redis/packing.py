@@ -54,8 +54,13 @@ def packed(values: Any) -> bytes:
 
 
 def body_of(request: Request) -> str:
-    """What the body of a run receives, as the claim will send it: two JSON texts."""
-    return f"{encode_basestring(request.arguments)},{encode_basestring(request.context)}"
+    """What the body of a run receives."""
+    return body_text(request.arguments, request.context)
+
+
+def body_text(arguments: str, context: str) -> str:
+    """Arguments and context as the claim will send them: two JSON texts."""
+    return f"{encode_basestring(arguments)},{encode_basestring(context)}"
 
 
 def request_values(request: Request) -> list[Any]:

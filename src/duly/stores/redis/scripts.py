@@ -9,6 +9,8 @@ from importlib.resources import files
 from typing import Final
 
 _GROUND: Final = ("start", "naming", "pending", "stored", "workers")
+_GATED: Final = ("start", "house", "gate", *_GROUND[1:])
+_KEPT: Final = ("start", "house", "upkeep", *_GROUND[1:])
 _LENDING: Final = ("lanes", "openings", "lending")
 _ROWS: Final = ("rows", "serials", "index", "verdicts", "lifecycle")
 _PUTTING: Final = (*_ROWS, "clash", "requests")
@@ -17,33 +19,46 @@ Parts = tuple[str, ...]
 
 PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
     "open": (("start",), ()),
-    "put": ((*_GROUND, "plain"), _PUTTING),
-    "deliver": ((*_GROUND, "delivered", "plain"), _PUTTING),
-    "claim": ((*_GROUND, "plain", *_LENDING), (*_ROWS, "recovery", "expiry", "candidates")),
-    "settle": ((*_GROUND, "plain", "ending"), (*_PUTTING, "settling")),
+    "put": ((*_GATED, "plain"), _PUTTING),
+    "deliver": ((*_GATED, "delivered", "plain"), _PUTTING),
+    "claim": ((*_GROUND, "house", "plain", *_LENDING), (*_ROWS, "recovery", "expiry", "candidates")),
+    "settle": ((*_GROUND, "house", "plain", "ending"), (*_PUTTING, "settling")),
     "turn": (
-        (*_GROUND, "plain", "ending", *_LENDING),
+        (*_GROUND, "house", "plain", "ending", *_LENDING),
         (*_PUTTING, "settling", "recovery", "expiry", "candidates"),
     ),
     "renew": (_GROUND, _ROWS),
     "begin": (_GROUND, _ROWS),
     "report": (_GROUND, _ROWS),
-    "disown": ((*_GROUND, "plain", "ending"), (*_PUTTING, "settling", "recovery")),
-    "amend": (_GROUND, (*_ROWS, "selecting")),
-    "prune": ((*_GROUND, "delivered"), (*_ROWS, "recovery")),
+    "disown": ((*_GROUND, "house", "plain", "ending"), (*_PUTTING, "settling", "recovery")),
+    "amend": (_GATED, (*_ROWS, "selecting")),
+    "prune": ((*_KEPT, "delivered"), (*_ROWS, "recovery")),
     "find": (_GROUND, (*_ROWS, "selecting", "showing")),
     "explain": (_GROUND, (*_ROWS, "selecting", "showing")),
     "census": (("start", "naming"), ()),
     "leave": (_GROUND, ()),
     "workers": (("start", "pending", "workers"), ()),
-    "hold": (("start",), ()),
-    "free": (("start", "pending"), ()),
+    "hold": (("start", "house", "gate"), ()),
+    "free": (("start", "house", "gate", "pending"), ()),
     "switches": (("start",), ()),
-    "grip": (("start", "pending"), ()),
-    "keep_grip": (("start",), ()),
-    "let_go": (("start",), ()),
-    "record": (("start",), ()),
+    "grip": (("start", "house", "upkeep", "pending"), ()),
+    "keep_grip": (("start", "house", "upkeep"), ()),
+    "let_go": (("start", "house", "upkeep"), ()),
+    "record": (("start", "house", "gate"), ()),
     "records": (("start",), ()),
+    "notice": (("start", "house"), ()),
+    "seal": (("start", "house"), ()),
+    "shut": (("start", "house"), ()),
+    "advance": (("start", "house"), ()),
+    "take_down": (("start", "house"), ()),
+    "receive": (("start", "house"), ()),
+    "pack": (_GROUND, (*_ROWS, "showing")),
+    "unpack": ((*_GROUND, "house"), _ROWS),
+    "scan": (("start",), ()),
+    "starts": (("start",), ()),
+    "furniture": (("start",), ()),
+    "furnish": (("start", "house"), ()),
+    "clear_out": (("start", "house"), ()),
 }
 """Which parts an operation has at hand, and which `need` builds for it: each in an order to build on."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from duly.clock import Clock
 from duly.stores.redis.driver import Driver
-from duly.stores.redis.operations import Operations
+from duly.stores.redis.moving import Movable
 
 
-class RedisStore(Driver, Operations):
+class RedisStore(Driver, Movable):
     """Jobs in Redis or Valkey, under one namespace."""
 
     def __init__(

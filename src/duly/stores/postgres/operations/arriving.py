@@ -10,14 +10,14 @@ from duly.job import HistoryLine, serial_of
 from duly.stores.drive import Statement, Steps
 from duly.stores.house import ARRIVED, RECORDS, Belonging, Furniture, Notice, Stage
 from duly.stores.postgres.operations import house
-from duly.stores.postgres.operations.arrays import stored, stored_or_none, words
+from duly.stores.postgres.operations.arrays import integers, stored, stored_or_none, words
 from duly.stores.postgres.operations.house import SQL
 from duly.stores.postgres.operations.lanes import Book, Track
 from duly.stores.postgres.operations.moment import span, span_or_none, stamp, stamp_or_none
 from duly.stores.postgres.operations.world import World, digest
 
 TABLES: Final = ("insert_jobs", "insert_waiting", "insert_ended", "insert_words")
-ROOMS: Final = ("tallies", "windows", "markers", "switches", "locks", "starts")
+ROOMS: Final = ("tallies", "windows", "markers", "switches", "locks", "starts", "delivered")
 """What `furnish` fills; whatever a half-done move left there is dropped first."""
 
 
@@ -156,6 +156,8 @@ def _pieces(world: World, brought: Furniture) -> Iterable[tuple[str, dict[str, A
         yield "insert_note", {"kind": note.kind, "name": stored(note.name), "text": stored(note.text)}
     for start in brought.starts:
         yield "insert_start", {"task": stored(start.task), "at": stamp(start.at)}
+    until = integers(stamp(one.until) for one in brought.delivered)
+    yield "insert_delivered", {"ids": words([one.id for one in brought.delivered]), "until": until}
 
 
 def _named(serial: str) -> dict[str, str]:

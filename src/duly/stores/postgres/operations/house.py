@@ -95,6 +95,7 @@ def furniture(world: World) -> Steps[Furniture]:
     locks = yield Statement(SQL["locks"], {"boot": world.moment.boot})
     starts = yield Statement(SQL["starts"])
     notes = yield Statement(SQL["notes"], {"kind": RECORDS})
+    delivered = yield Statement(SQL["delivered"], {"now": world.now})
     return Furniture(
         last_number=last,
         tallies=dict((yield Statement(SQL["tallies"]))),
@@ -107,4 +108,5 @@ def furniture(world: World) -> Steps[Furniture]:
         ],
         notes=[house.Note(kind, restored(name), restored(text)) for kind, name, text in notes],
         starts=[house.Start(restored(task), instant(at)) for task, at in starts],
+        delivered=[house.Delivered(job_id, instant(until)) for job_id, until in delivered],
     )

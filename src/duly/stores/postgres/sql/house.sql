@@ -133,6 +133,9 @@ select text from {schema}.record where kind = %(kind)s and name = %(name)s
 -- name: starts
 select task, at from {schema}.start order by number
 
+-- name: delivered
+select id, until from {schema}.delivered where until > %(now)s order by id
+
 -- name: tallies
 select name, sum(amount)::int8 from {schema}.tally group by name
 
@@ -160,6 +163,13 @@ on conflict (kind, name) do update set text = excluded.text
 
 -- name: insert_start
 insert into {schema}.start (task, at) values (%(task)s, %(at)s)
+
+-- name: insert_delivered
+insert into {schema}.delivered (id, until)
+select id, until from unnest(%(ids)s::text[], %(until)s::int8[]) as brought (id, until)
+
+-- name: drop_delivered
+delete from {schema}.delivered
 
 -- name: drop_tallies
 delete from {schema}.tally

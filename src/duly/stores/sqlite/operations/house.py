@@ -35,7 +35,7 @@ SQL = statements("house")
 
 T = TypeVar("T")
 
-ROOMS: Final = ("tallies", "windows", "markers", "switches", "locks", "starts")
+ROOMS: Final = ("tallies", "windows", "markers", "switches", "locks", "starts", "delivered")
 """What `furnish` fills; whatever a half-done move left there is dropped first."""
 
 
@@ -125,6 +125,7 @@ def furniture(world: World) -> Steps[Furniture]:
     locks = yield Statement(SQL["locks"], world.moment.lease())
     starts = yield Statement(SQL["starts"])
     notes = yield Statement(SQL["notes"], {"kind": RECORDS})
+    delivered = yield Statement(SQL["delivered"], {"now": world.now})
     return Furniture(
         last_number=last,
         tallies=dict((yield Statement(SQL["tallies"]))),
@@ -134,6 +135,7 @@ def furniture(world: World) -> Steps[Furniture]:
         locks=[house.HeldLock(name, owner, token, duration(left)) for name, owner, token, left in locks],
         notes=[house.Note(*note) for note in notes],
         starts=[house.Start(task, instant(at)) for task, at in starts],
+        delivered=[house.Delivered(job_id, instant(until)) for job_id, until in delivered],
     )
 
 
@@ -228,6 +230,8 @@ def _pieces(world: World, brought: Furniture) -> Iterable[tuple[str, dict[str, A
         yield "insert_note", note._asdict()
     for start in brought.starts:
         yield "insert_start", start._asdict() | {"at": stamp(start.at)}
+    for one in brought.delivered:
+        yield "insert_delivered", one._asdict() | {"until": stamp(one.until)}
 
 
 def settle_in(move: str) -> Steps[bool]:

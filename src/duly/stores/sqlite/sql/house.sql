@@ -70,6 +70,9 @@ select text from duly_record where kind = :kind and name = :name
 -- name: starts
 select task, at from duly_start order by number
 
+-- name: delivered
+select id, until from duly_delivered where until > :now order by id
+
 -- name: tallies
 select name, amount from duly_tally
 
@@ -97,6 +100,12 @@ on conflict (kind, name) do update set text = excluded.text
 
 -- name: insert_start
 insert into duly_start (task, at) values (:task, :at)
+
+-- name: insert_delivered
+insert into duly_delivered (id, until) values (:id, :until)
+
+-- name: drop_delivered
+delete from duly_delivered
 
 -- name: drop_tallies
 delete from duly_tally

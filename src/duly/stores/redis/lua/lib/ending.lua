@@ -20,7 +20,9 @@ do
         for place = 1, #settlements do
             local said = settlements[place]
             local is_short = said[4] == "done" and said[6] == nil
-            if is_short and plain.finish(said[1], said[2], said[3], said[5]) then
+            if not house.hears() then -- everything stands still: only late verdicts can come
+                answers[place] = '"lost"'
+            elseif is_short and plain.finish(said[1], said[2], said[3], said[5]) then
                 answers[place] = '"settled"'
             else
                 answers[place] = '"' .. need("settling").settle_one(said, worker) .. '"'

@@ -181,6 +181,9 @@ do
     -- The claims, when asking again may find more, and the time, as JSON.
     function lending.claim(values)
         ask = values
+        if house.stage then
+            ask.lanes = {} -- behind a notice nothing is lent, but what the dead held is taken back
+        end
         lanes.read(ask)
         hold_lease()
         local has_more = clear_up()

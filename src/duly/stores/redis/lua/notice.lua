@@ -1,0 +1,3 @@
+-- notice: what hangs at the door while everything is being moved. [[stage, move, other, cursor]] or []
+
+return house.shown()
