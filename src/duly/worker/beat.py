@@ -13,10 +13,11 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from duly.clock import SystemClock
-from duly.errors import SchemaMismatch, StoreBusy, StoreError
+from duly.errors import SchemaMismatch, StoreBusy, StoreError, StoreMoved
 from duly.ids import spread
 from duly.job import Fence
 from duly.stores.contract import Order, Store, WorkerCard
+from duly.stores.house import House, Stage
 from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.outage import Outage, backoff
 
@@ -64,7 +65,8 @@ class Heartbeat:
         self.on_order: Callable[[Order, Fence], None] | None = None
         self.on_trust: Callable[[], None] | None = None
         """Called when the lease can be trusted again."""
-        self.on_overtaken: Callable[[SchemaMismatch], None] = fail
+        self.on_overtaken: Callable[[SchemaMismatch | StoreMoved], None] = fail
+        self._house = store if isinstance(store, House) else None
         self._clock = SystemClock().boot  # unlike the monotonic clock it goes on while the machine sleeps
         self._thread = threading.Thread(target=self._run, name="duly-beat", daemon=True)
         self._watch = threading.Thread(target=self._run_watch, name="duly-watch", daemon=True)
@@ -116,7 +118,8 @@ class Heartbeat:
         try:
             self.beat()
             self._store.check_schema()
-        except SchemaMismatch as error:
+            self._check_house()
+        except (SchemaMismatch, StoreMoved) as error:
             self.on_overtaken(error)
         except StoreBusy:
             # On SQLite somebody holds the one write lock: nobody else can take our jobs meanwhile, and
@@ -129,6 +132,12 @@ class Heartbeat:
             self.outage_ended = float("inf")
             if not self.trusts_lease():
                 self._fence()
+
+    def _check_house(self) -> None:
+        """Raise where everything in the store is being carried, or was carried, to another."""
+        notice = None if self._house is None else self._house.run(self._house.notice())
+        if notice is not None and notice.stage is not Stage.ARRIVING:
+            raise StoreMoved(notice.other)
 
     def beat(self) -> None:
         """One renewal, and what it tells us about each claim."""

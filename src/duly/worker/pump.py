@@ -16,7 +16,7 @@ from typing import NamedTuple
 from duly import failpoints
 from duly.app import App
 from duly.converse import converse
-from duly.errors import StoreError, StoreUnavailable
+from duly.errors import StoreError, StoreMoved, StoreUnavailable
 from duly.ids import spread
 from duly.job import Delivery, Fence
 from duly.kinds import periodic
@@ -100,7 +100,10 @@ class Pump:
                 self.turn()
             except StoreError as error:
                 self._is_unsure = True
-                self._beat.outage.noted(error)
+                if isinstance(error, StoreMoved):
+                    self._beat.on_overtaken(error)
+                else:
+                    self._beat.outage.noted(error)
                 self.bell.wait(timedelta(seconds=backoff(failures, spread())))
                 failures += 1
             else:

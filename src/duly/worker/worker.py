@@ -14,7 +14,7 @@ from types import TracebackType
 
 from duly.app import App
 from duly.durations import Duration, duration
-from duly.errors import DefinitionError, DulyError, SchemaMismatch, StoreError
+from duly.errors import DefinitionError, DulyError, SchemaMismatch, StoreError, StoreMoved
 from duly.ids import worker_id
 from duly.job import Fence
 from duly.run import Signal
@@ -75,6 +75,8 @@ class Worker:
         self._hard_stop = threading.Event()
         self._was_asked = False
         self._has_served = False
+        self._asked_at = 0.0
+        self._has_moved = False
         self._pump: Pump | None = None
         self._serving: asyncio.Task[None] | None = None
         self._ready: asyncio.Event | None = None
@@ -85,7 +87,7 @@ class Worker:
         """Take no more work and finish what runs; with `now`, hand it back at once. Safe from any thread."""
         if now or self._was_asked:
             self._hard_stop.set()
-        self._was_asked = True
+        self._was_asked, self._asked_at = True, time.monotonic()
         self._begin_to_stop()
 
     def _begin_to_stop(self) -> None:
@@ -262,7 +264,7 @@ class Worker:
         bench.return_all_unstarted("the worker is stopping")
         deadline = time.monotonic() + self._grace.total_seconds()
         pump.run(
-            lambda: self._is_drained(pump, bench) or self._hard_stop.is_set() or time.monotonic() > deadline
+            lambda: self._is_drained(pump, bench) or self._hard_stop.is_set() or self._is_grace_over(began)
         )
         if bench.is_empty and not pump.has_unsettled:
             return
@@ -286,10 +288,18 @@ class Worker:
         except StoreError as error:
             log.warning("could not say good-bye to the store: %s", error)
 
-    def _overtaken(self, error: SchemaMismatch) -> None:
-        """Newer code has migrated the store: a deploy is under way, and this process is its past."""
+    def _is_grace_over(self, began: float) -> bool:
+        """A move waits for what runs, as long as it takes; somebody who says stop does not."""
+        if self._has_moved and not self._was_asked:
+            return False
+        return time.monotonic() > max(began, self._asked_at) + self._grace.total_seconds()
+
+    def _overtaken(self, error: SchemaMismatch | StoreMoved) -> None:
+        """Newer code has migrated the store, or it is being moved: this process is the past."""
         if not self.is_stopping:
-            log.warning("this worker drains and ends, newer code has taken over: %s", error)
+            self._has_moved = isinstance(error, StoreMoved)
+            reason = "" if self._has_moved else ", newer code has taken over"
+            log.warning("this worker drains and ends%s: %s", reason, error)
             self._begin_to_stop()
 
     def _fail(self, error: BaseException) -> None:
