@@ -262,7 +262,7 @@ class Worker:
         """No new claims; what runs may finish within the grace, then it is handed back."""
         pump.is_draining = True
         bench.return_all_unstarted("the worker is stopping")
-        deadline = time.monotonic() + self._grace.total_seconds()
+        began = time.monotonic()
         pump.run(
             lambda: self._is_drained(pump, bench) or self._hard_stop.is_set() or self._is_grace_over(began)
         )
