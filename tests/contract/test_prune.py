@@ -1,4 +1,4 @@
-"""prune: deletes what finished long ago, and nothing else."""
+"""prune: deletes what finished long ago, and what nobody needs any more."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.contract.arrange import (
 
 from duly.job import Guard, Keep
 from duly.lifecycle import HISTORY_LINES, Again, Done, Fail, Skip, TryAgain, Verdict
-from duly.stores.contract import Store
+from duly.stores.contract import Scope, Store, Switch
 from duly.testing import VirtualClock
 
 DAY = timedelta(days=1)
@@ -183,6 +183,40 @@ def test_a_worker_whose_job_nobody_took_over_stays_on_the_list(store: Store, clo
 
     (attendance,) = store.run(store.workers())
     assert (attendance.card.id, attendance.has_lease) == ("dead", False)
+
+
+def test_a_lock_nobody_let_go_is_forgotten_a_day_after_its_end(store: Store, clock: VirtualClock) -> None:
+    early, late = (store.run(store.grip(name, "me", MINUTE)) for name in ("early", "late"))
+    assert early is not None
+    assert late is not None
+
+    clock.advance(MINUTE + DAY - SECOND)
+    store.run(store.prune(100))
+    is_kept = store.run(store.keep_grip(early, MINUTE))
+    clock.advance(SECOND)
+    store.run(store.prune(100))
+
+    assert is_kept
+    assert not store.run(store.keep_grip(late, MINUTE))
+    assert store.run(store.let_go(early))
+
+
+def test_a_throttle_is_forgotten_a_day_after_its_end_and_a_pause_never(
+    store: Store, clock: VirtualClock
+) -> None:
+    store.run(store.hold(Switch(Scope.TASK, "early", clock.now() + MINUTE)))
+    store.run(store.hold(Switch(Scope.TASK, "late", clock.now() + MINUTE)))
+    store.run(store.hold(Switch(Scope.TASK, "paused", None)))
+
+    clock.advance(MINUTE + DAY - SECOND)
+    store.run(store.prune(100))
+    was_known = store.run(store.free(Scope.TASK, "early"))
+    clock.advance(SECOND)
+    store.run(store.prune(100))
+
+    assert was_known
+    assert not store.run(store.free(Scope.TASK, "late"))
+    assert [switch.name for switch in store.run(store.switches())] == ["paused"]
 
 
 def test_a_perpetual_keeps_only_its_newest_lines(store: Store) -> None:

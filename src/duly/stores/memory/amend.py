@@ -95,7 +95,7 @@ def _postpone(world: World, row: Row, amendment: Postpone, by: str) -> Amended:
 
 
 ABSENCE = timedelta(days=1)
-"""How long a worker that died without a word stays on the list."""
+"""How long a worker that died without a word stays on the list, and a lock or a throttle that is over."""
 
 
 def _forget_workers(world: World) -> None:
@@ -104,6 +104,15 @@ def _forget_workers(world: World) -> None:
         is_gone = not world.has_lease(worker) and presence.seen_at <= world.now() - ABSENCE
         if is_gone and worker not in busy:
             del world.workers[worker]
+
+
+def _forget_what_is_over(world: World) -> None:
+    since, boot = world.now() - ABSENCE, world.clock.boot() - ABSENCE.total_seconds()
+    for name in [name for name, held in world.locks.items() if held.until <= boot]:
+        del world.locks[name]
+    for place, switch in list(world.switches.items()):
+        if switch.until is not None and switch.until <= since:
+            del world.switches[place]
 
 
 def prune(world: World, limit: int) -> int:
@@ -117,6 +126,7 @@ def prune(world: World, limit: int) -> int:
     for row in old[:limit]:
         del world.rows[row.id]
     _forget_workers(world)
+    _forget_what_is_over(world)
     for serial in [serial for serial, window in world.windows.items() if window.until <= now]:
         del world.windows[serial]
     forget(world, now)

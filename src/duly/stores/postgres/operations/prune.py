@@ -14,7 +14,7 @@ from duly.stores.postgres.operations.world import World
 SQL = statements("prune")
 
 ABSENCE: Final = timedelta(days=1)
-"""How long a worker that died without a word stays on the list."""
+"""How long a worker that died without a word stays on the list, and a lock or a throttle that is over."""
 SERIALS: Final = 10
 """Rows to be locked that go for each job that may: they are small, and soon idle."""
 OBLIVION: Final = timedelta(days=90)
@@ -30,6 +30,8 @@ def prune(world: World, limit: int) -> Steps[int]:
     yield from forget(world.now, SERIALS * limit)
     yield Statement(SQL["fold_tallies"])
     yield from _forget_workers(world)
+    yield Statement(SQL["drop_locks"], {"boot": world.moment.boot - span(ABSENCE)})
+    yield Statement(SQL["drop_switches"], {"since": world.now - span(ABSENCE)})
     return int(dropped)
 
 

@@ -53,6 +53,15 @@ with counted as (
 )
 insert into {schema}.tally (name, amount) select name, sum(amount) from counted group by name
 
+-- name: drop_locks
+-- Locks that nobody let go.
+delete from {schema}.lock
+where name in (select name from {schema}.lock where until <= %(boot)s for update skip locked)
+
+-- name: drop_switches
+delete from {schema}.switch
+where number in (select number from {schema}.switch where until <= %(since)s for update skip locked)
+
 -- name: hide_workers
 -- Dead without a word, and nothing of theirs is left to take over.
 update {schema}.worker set has_left = true, is_cleared = true

@@ -4,7 +4,6 @@
 local rows, index, recovery = need("rows", "index", "recovery")
 
 local DAY = 86400000000
-local MONTH = 30 * DAY
 local AT_ONCE = 1000
 
 pending.is_urgent = true
@@ -49,7 +48,7 @@ local function drop_windows()
     end
 end
 
--- A lock nobody kept for a day, a worker that died without a word, a throttle long over.
+-- Locks and throttles that were over a day ago, and workers that died without a word.
 local function drop_abandoned()
     for _, name in ipairs(ended("grips", boot - DAY, AT_ONCE)) do
         pending.rank("grips", name, false)
@@ -64,7 +63,7 @@ local function drop_abandoned()
     local switches = call("HGETALL", prefix .. "switches")
     for place = 1, #switches, 2 do
         local _, closes_at = cmsgpack.unpack(switches[place + 1])
-        if closes_at and closes_at < now - MONTH then
+        if closes_at and closes_at <= now - DAY then
             pending.write("switches", switches[place], false)
         end
     end

@@ -12,11 +12,11 @@ from duly.stores.sqlite.operations.world import World
 SQL = statements("prune")
 
 ABSENCE = 24 * 3600 * 1_000_000
-"""How long a worker that died without a word stays on the list."""
+"""How long a worker that died without a word stays on the list, and a lock or a throttle that is over."""
 
 
 def prune(world: World, limit: int) -> Steps[int]:
-    """Results whose time is over, then the oldest jobs with their history, then closed windows."""
+    """Results whose time is over, then the oldest jobs with their history, then what nobody needs."""
     yield from absorb(world)
     yield Statement(SQL["drop_results"], {"now": world.now})
     old = yield Statement(SQL["old"], {"now": world.now, "limit": limit})
@@ -25,6 +25,12 @@ def prune(world: World, limit: int) -> Steps[int]:
         yield Statement(SQL["drop_jobs"], {"generations": pack([generation for generation, _ in old])})
     yield Statement(SQL["drop_windows"], {"now": world.now})
     yield from forget(world.now)
-    gone = {"seen_before": world.now - ABSENCE} | world.moment.lease()
-    yield Statement(SQL["forget_workers"], gone)
+    yield from _forget_what_is_over(world)
     return len(old)
+
+
+def _forget_what_is_over(world: World) -> Steps[None]:
+    since, lease = world.now - ABSENCE, world.moment.lease()
+    yield Statement(SQL["forget_workers"], {"seen_before": since} | lease)
+    yield Statement(SQL["forget_locks"], lease | {"boot": world.moment.boot - ABSENCE})
+    yield Statement(SQL["forget_switches"], {"since": since})

@@ -21,6 +21,13 @@ delete from duly_job where generation in (select value from json_each(:generatio
 -- name: drop_windows
 delete from duly_window where until <= :now
 
+-- name: forget_locks
+-- Locks that nobody let go; a restart of the machine ended those before it.
+delete from duly_lock where boot_id <> :boot_id or until <= :boot
+
+-- name: forget_switches
+delete from duly_switch where until <= :since
+
 -- name: forget_workers
 -- Workers that died without a word, once nothing is left that they held.
 delete from duly_worker
