@@ -2,13 +2,16 @@
 # The environment lives in .venv and is renewed when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format clean
+.PHONY: help setup demo test chaos check format clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_ARGS ?=
 TEST_ARGS ?=
+CHAOS_STORES ?= sqlite postgres redis
+CHAOS_SECONDS ?= 600
+CHAOS_ARGS ?=
 
 # The first interpreter that is new enough and can make virtual environments; PYTHON=... overrules.
 CANDIDATES := python3.11 python3.12 python3.13 python3.14 python3 python
@@ -18,6 +21,7 @@ PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITS)' 2>/de
 help:
 	@echo "make demo    watch Duly work, on a file of its own   (DEMO_ARGS='--seconds 15 --plain')"
 	@echo "make test    run the tests in parallel, random order (TEST_ARGS='-k name')"
+	@echo "make chaos   ten minutes of faults on each store  (CHAOS_SECONDS=60 CHAOS_STORES=redis CHAOS_ARGS='--seed 7')"
 	@echo "make check   lint, format, types, layers"
 	@echo "make format  rewrite the sources in the project's format"
 	@echo "make clean   remove the environment and the caches"
@@ -37,6 +41,11 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto $(TEST_ARGS)
+
+chaos: $(READY)
+	@code=0; for store in $(CHAOS_STORES); do \
+		$(BIN)/python -m tests.chaos --store $$store --seconds $(CHAOS_SECONDS) $(CHAOS_ARGS) || code=1; \
+	done; exit $$code
 
 check: $(READY)
 	$(BIN)/ruff check

@@ -1,0 +1,130 @@
+"""How soon: after a death, an outage, an order to stop. Widened by what the machine itself was late."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tests.chaos.checker.history import NEVER, Fault, History, Loan, by_id
+from tests.chaos.checker.leases import Leases
+from tests.chaos.checker.witness import Witness
+
+OUTAGES = frozenset({"restart", "stall", "refuse", "fill_disk", "pause_server", "delay"})
+RECONNECT = 5.0
+IN_TOUCH = 0.8
+"""A worker that was answered this long ago is at work."""
+FAREWELL = 6.0
+"""What a worker may take beyond its grace: to stop bodies, to settle, to close."""
+
+
+def drain_stop(history: History) -> Iterator[Witness]:
+    """After SIGTERM a worker starts nothing more, and ends."""
+    for fault in history.faults:
+        if fault.kind != "terminate" or not fault.target or _is_blurred(history, fault):
+            continue
+        slack = history.slack(fault.begun, fault.begun + history.terms.grace + FAREWELL)
+        for body in history.bodies:
+            if body.worker == fault.target and body.started > fault.ended + 1.0 + slack:
+                yield Witness("DrainStop", f"{fault.target} started a body after SIGTERM", (fault, body))
+                break
+        life = history.life(fault.target)
+        bound = fault.ended + history.terms.grace + FAREWELL + slack
+        if life is not None and life.died > bound:
+            yield Witness("DrainStop", f"{fault.target} did not end after SIGTERM", (fault, life))
+
+
+def rescue_bound(history: History) -> Iterator[Witness]:
+    """What a dead worker held is lent again within three leases of working time."""
+    loans = by_id(history.loans)
+    leases = Leases(history)
+    rows = {row.id: row for row in history.last}
+    touch = Touch(history)
+    for fault in history.faults:
+        if fault.kind != "kill":
+            continue
+        for loan in history.loans:
+            if loan.worker != fault.target or not _is_plain(history, loan) or loan.answered > fault.begun:
+                continue
+            row = rows.get(loan.id)
+            if leases.given_up(loan) < NEVER or row is None or row.state == "cancelled":
+                continue
+            later = [other for other in loans[loan.id] if other.epoch > loan.epoch]
+            again = min((other.answered for other in later), default=history.drained_at)
+            if again == NEVER or (not later and not row.is_live):  # its lease's end was its own
+                continue
+            worked = touch.between(fault.ended, again)
+            bound = 3 * history.terms.lease + history.terms.poll + history.slack(fault.begun, again)
+            if worked > bound:
+                says = f"job {loan.id} waited {worked:.1f} s for another worker"
+                yield Witness("RescueBound", says, (loan, fault, *later[:1]))
+
+
+def reconnect_bound(history: History) -> Iterator[Witness]:
+    """Once the store is back, every living worker talks to it within five seconds."""
+    contacts: dict[str, list[float]] = defaultdict(list)
+    for at, worker in history.contacts:
+        contacts[worker].append(at)
+    for fault in history.faults:
+        if fault.kind not in OUTAGES:
+            continue
+        until = fault.ended + RECONNECT + history.slack(fault.ended, fault.ended + RECONNECT)
+        if any(
+            other.kind in OUTAGES and _touches(other, fault.ended, until)
+            for other in history.faults
+            if other is not fault
+        ):
+            continue
+        for life in history.lives:
+            if not life.name.startswith("w") or life.born > fault.begun or life.died < until:
+                continue
+            if any(_touches(frozen, fault.begun, until) for frozen in history.frozen(life.name)):
+                continue
+            times = sorted(contacts[life.name])
+            if not times or _is_leaving(history, life.name, until):
+                continue
+            index = bisect_left(times, fault.ended)
+            if index == len(times) or times[index] > until:
+                says = f"{life.name} did not come back within {RECONNECT} s of {fault.kind}"
+                yield Witness("ReconnectBound", says, (fault, life))
+
+
+class Touch:
+    """When at least one worker was talking to the store."""
+
+    def __init__(self, history: History) -> None:
+        self._times = sorted(at for at, _ in history.contacts)
+
+    def between(self, since: float, until: float) -> float:
+        """Seconds of working time."""
+        first, last = bisect_right(self._times, since), bisect_right(self._times, until)
+        times = [*self._times[first:last], until]
+        return sum(min(IN_TOUCH, after - before) for before, after in pairwise(times))
+
+
+def _is_plain(history: History, loan: Loan) -> bool:
+    """Neither behind a key nor a limit, and allowed to run again."""
+    terms = history.task(loan.task)
+    is_free = loan.key is None and terms.concurrency is None and terms.rate is None
+    return is_free and terms.delivery == "at_least_once" and loan.queue == "default"
+
+
+def _is_blurred(history: History, fault: Fault) -> bool:
+    """Frozen, killed, or cut off from the store in the meantime: nothing can be said about its end."""
+    until = fault.ended + history.terms.grace + FAREWELL + 3
+    others = [
+        other for other in history.faults if other is not fault and _touches(other, fault.begun - 2, until)
+    ]
+    return any(other.target == fault.target or not other.target for other in others)
+
+
+def _is_leaving(history: History, worker: str, until: float) -> bool:
+    return any(
+        fault.kind == "terminate" and fault.target == worker and fault.begun < until
+        for fault in history.faults
+    )
+
+
+def _touches(fault: Fault, since: float, until: float) -> bool:
+    return fault.begun <= until and fault.ended >= since
