@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from duly.cli.migrate import Migrating
 from duly.cli.status import Overview, look
@@ -129,14 +129,19 @@ def schema(app: App) -> Finding:
 
 
 def journal(app: App) -> Finding:
-    """Whether SQLite's WAL-reset race could lose committed writes here."""
+    """Whether committed writes could get lost here."""
     store = app.store
-    if not isinstance(store, Described):
-        return Finding("journal", Level.OK, "not a matter of this store")
-    facts = store.describe()
-    found = ", ".join(
-        f"{name} {facts[name]}" for name in ("sqlite", "journal", "synchronous") if name in facts
-    )
+    facts = store.describe() if isinstance(store, Described) else {}
+    if "appendfsync" in facts:
+        return _append_only_file(facts["appendfsync"])
+    if "sqlite" in facts:
+        return _sqlite_journal(facts)
+    return Finding("journal", Level.OK, "the server's own matter" if facts else "not a matter of this store")
+
+
+def _sqlite_journal(facts: dict[str, str]) -> Finding:
+    """SQLite's WAL-reset race loses writes in a file that others share."""
+    found = ", ".join(f"{name} {facts[name]}" for name in ("sqlite", "journal", "synchronous"))
     if facts.get("exposed to it") == "yes":
         remedy = "use SQLite 3.51.3 or newer, or give Duly a file of its own: sqlite:///duly.db"
         return Finding(
@@ -145,6 +150,23 @@ def journal(app: App) -> Finding:
     if facts.get("wal-reset race") == "yes":
         found += "; this build has the WAL-reset race, the engine's own locking keeps clear of it"
     return Finding("journal", Level.OK, found)
+
+
+_LOSS: Final = {
+    "always": "every write is on disk before it is answered",
+    "everysec": "a power cut may cost the writes of the last second",
+    "no": "a power cut may cost the writes of the last half minute",
+    "off": "without an append-only file a restart costs all since the last snapshot",
+    "hidden": "the host does not show it: ask there which writes survive a power cut",
+}
+
+
+def _append_only_file(appendfsync: str) -> Finding:
+    found = f"appendfsync {appendfsync}: {_LOSS.get(appendfsync, 'unknown')}"
+    if appendfsync not in ("no", "off"):
+        return Finding("journal", Level.OK, found)
+    remedy = "CONFIG SET appendonly yes and appendfsync everysec, or always if no job may ever get lost"
+    return Finding("journal", Level.WARN, found, remedy)
 
 
 def disk(app: App) -> Finding:

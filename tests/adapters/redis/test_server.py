@@ -7,6 +7,8 @@ from tests.adapters.redis.conftest import OpenServer, OpenStore
 from tests.contract.arrange import put_one, request
 from tests.servers_redis import RedisServer
 
+from duly import Duly
+from duly.cli.checks import Level, journal
 from duly.errors import DefinitionError, SchemaMismatch, StoreError
 from duly.job import Delivery
 from duly.stores.redis import RedisStore
@@ -100,6 +102,27 @@ def test_at_most_once_is_taken_where_every_write_is_on_disk(open_server: OpenSer
 
 def test_at_most_once_is_taken_when_the_loss_was_waived(server: RedisServer, open_store: OpenStore) -> None:
     put_one(open_store(server.url), request(delivery=Delivery.AT_MOST_ONCE))
+
+
+@pytest.mark.parametrize(
+    ("options", "level", "words"),
+    [
+        ((), Level.WARN, "off: without an append-only file a restart costs"),
+        (("--appendonly", "yes"), Level.OK, "everysec: a power cut may cost the writes of the last second"),
+        (("--appendonly", "yes", "--appendfsync", "always"), Level.OK, "always: every write is on disk"),
+    ],
+)
+def test_the_doctor_says_what_the_setting_means(
+    open_server: OpenServer, options: tuple[str, ...], level: Level, words: str
+) -> None:
+    app = Duly(open_server(*options).url)
+
+    found = journal(app)
+
+    app.close()
+    assert found.level is level
+    assert words in found.found
+    assert bool(found.remedy) == (level is Level.WARN)
 
 
 # --- versions -----------------------------------------------------------------------------------
