@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -38,7 +39,8 @@ from tests.servers_redis import RedisServer
 
 from duly.job import Clash, Guard, Overlap
 from duly.lifecycle import Again, Crash, Defer, Done, Fail, Release, Skip, Stop, TryAgain, Verdict
-from duly.stores.contract import Delete, Grip, Lane, Postpone, Rate, Scope, Selection, Store, Switch
+from duly.stores.contract import Delete, Grip, Lane, Parcel, Postpone, Rate, Scope, Selection, Store, Switch
+from duly.stores.drive import Operation
 from duly.stores.redis import RedisStore
 from duly.testing import VirtualClock
 
@@ -65,6 +67,11 @@ def live_through_everything(store: Store, clock: VirtualClock) -> None:
             settle(store, one, verdict, then=[request("follow", delay=MINUTE)])
             store.run(store.amend(Selection(), Delete()))
         clock.advance(2 * MINUTE)
+    settle(store, start(store, request("poll", perpetual=True)), Stop())
+    beside = start(store, request("beside"))
+    put(store, request("beside", overlap=Overlap.ALLOW))
+    for one in (beside, claim_one(store)):
+        settle(store, one)
     start(store, request("dead"), "w2")
     start(store, request("left"), "w3")
     store.run(store.leave("w3"))
@@ -85,6 +92,7 @@ def live_through_everything(store: Store, clock: VirtualClock) -> None:
     store.run(store.keep_grip(grip, MINUTE))
     store.run(store.record("kind", "name", "text"))
     store.run(store.record("kind", "name", None))
+    store.run(store.deliver("outbox", [Parcel(request("brought"), 1)]))
 
 
 def retire(store: Store, clock: VirtualClock) -> None:
@@ -111,6 +119,33 @@ def test_after_retention_no_key_is_left_without_owner_or_expiry(
     assert find(store) == []
     assert {name for name in left if not has_expiry(store, client, name)} <= {"tally", "markers"}
     assert left >= {"starts:send"}  # which ends by itself, as said
+
+
+def test_the_life_that_is_watched_for_leaks_has_every_sort_of_key(
+    store: RedisStore, clock: VirtualClock, keys: Callable[[], set[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[str] = set()
+    run = store.run
+
+    def watched(operation: Operation[Any]) -> Any:
+        answer = run(operation)
+        seen.update(name.partition(":")[0] for name in keys())
+        return answer
+
+    monkeypatch.setattr(store, "run", watched)
+
+    live_through_everything(store, clock)
+
+    assert seen == sorts_of_keys() - {"house"}  # which is there while a store is left, and only then
+
+
+def sorts_of_keys() -> set[str]:
+    """As the design says."""
+    design = (files("duly.stores.redis") / "DESIGN.md").read_text(encoding="utf-8")
+    table = design.partition("## Keys")[2].partition("\n## ")[0]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("| `")]
+    names = [name for _, first, sort, *_ in rows if "channel" not in sort for name in first.split("`")[1::2]]
+    return {name.partition(":")[0] for name in names}
 
 
 def has_expiry(store: RedisStore, client: Any, name: str) -> bool:
