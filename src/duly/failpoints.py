@@ -22,7 +22,19 @@ from typing import Final
 from duly.errors import DefinitionError, DulyError
 
 VARIABLE: Final = "DULY_FAILPOINTS"
-POINTS: Final = ("after_claim", "before_body", "after_body", "before_settle", "after_settle")
+POINTS: Final = (
+    "after_claim",
+    "before_body",
+    "after_body",
+    "before_settle",
+    "after_settle",
+    "before_commit",
+    "after_commit",
+    "before_deliver",
+    "after_deliver",
+)
+MOVING: Final = "moving"
+"""The steps of `duly move`; the step stands in the place of the task."""
 ACTIONS: Final = ("raise", "exit", "stop", "sleep", "hang")
 KILLED: Final = 137
 """The exit code a shell reports after SIGKILL: 128 + 9."""
@@ -100,7 +112,7 @@ def _read_one(entry: str) -> Failpoint:
     (point, _, action), *rest = words
     options = {name: value for name, _, value in rest}
     unknown = set(options) - {"nth", "task", "for"}
-    if point not in POINTS or action not in ACTIONS or unknown:
+    if point not in (*POINTS, MOVING) or action not in ACTIONS or unknown:
         raise DefinitionError(
             f"{VARIABLE} has {entry.strip()!r}. Points: {', '.join(POINTS)}; actions: {', '.join(ACTIONS)}; "
             "options: nth, task, for."

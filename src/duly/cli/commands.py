@@ -51,6 +51,7 @@ COMMANDS = {
         Entry("schedules", "what runs by itself, and when next", "schedules:SCHEDULES"),
         Entry("trigger", "run a schedule once now", "schedules:TRIGGER"),
         Entry("migrate", "bring the store's schema up to this version", "migrate:MIGRATE"),
+        Entry("move", "carry everything to another store", "move:MOVE"),
         Entry("doctor", "check store, workers and waiting work; say what to do", "doctor:DOCTOR"),
         Entry("demo", "watch it work, and survive a kill -9, on a file of its own", "demo:DEMO"),
     )
