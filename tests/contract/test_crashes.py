@@ -144,6 +144,17 @@ def test_a_new_cycle_forgets_the_deaths(store: Store, clock: VirtualClock) -> No
     assert (fresh.crashes, fresh.is_suspect) == (0, False)
 
 
+def test_a_perpetual_goes_on_however_often_its_worker_dies(store: Store, clock: VirtualClock) -> None:
+    placed = put_one(store, request(KEY, perpetual=True))
+    for number in range(5):
+        die(store, clock, f"w{number}", isolated=True)
+
+    again = claim_one(store, "last")
+
+    assert (again.id, again.crashes) == (placed.id, 5)
+    assert settle(store, again, Again()) is Settled.SETTLED
+
+
 def test_changed_arguments_forget_the_deaths(store: Store, clock: VirtualClock) -> None:
     put_one(store, request(KEY))
     for worker in ("w1", "w2"):

@@ -61,7 +61,7 @@ def _recover_one(world: World, row: Row, *, host: str) -> Steps[None]:
         yield from world.note(row, "lease ran out", evidence)
         row.error = evidence
         yield from world.finish(row, "interrupt", "interrupted, outcome unknown")
-    elif row.began_isolated and row.crashes + 1 >= CRASH_CAP:
+    elif row.began_isolated and row.crashes + 1 >= CRASH_CAP and not row.perpetual:  # that one goes on
         row.crashes += 1
         yield from world.note(row, "crash", evidence)
         row.error = f"crashed: {evidence}"

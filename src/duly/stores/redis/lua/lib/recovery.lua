@@ -38,7 +38,8 @@ do
             rows.note(row, "lease ran out", evidence)
             rows.set_error(row, evidence)
             lifecycle.finish(row, "interrupt", "interrupted, outcome unknown")
-        elseif row.began_isolated and rest.crashes + 1 >= verdicts.CRASH_CAP then
+        -- A perpetual goes on: what its lost leases hide is told by the next worker that sees it die.
+        elseif row.began_isolated and rest.crashes + 1 >= verdicts.CRASH_CAP and not rest.perpetual then
             rest.crashes = rest.crashes + 1
             rows.note(row, "crash", evidence)
             rows.set_error(row, "crashed: " .. evidence)
