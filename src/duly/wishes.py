@@ -11,6 +11,7 @@ from duly.durations import Duration, duration
 from duly.errors import BadRequest
 from duly.job import Overlap
 from duly.options import checked_overlap, checked_priority, checked_queue
+from duly.stores.callers import OpenConnection
 
 
 class UsingOptions(TypedDict, total=False):
@@ -25,7 +26,7 @@ class UsingOptions(TypedDict, total=False):
     priority: int
     overlap: Literal["queue_one", "skip", "allow", "cancel_previous"]
     expires: Duration | None
-    connection: Any
+    connection: OpenConnection | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

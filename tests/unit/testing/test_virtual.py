@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -113,6 +115,7 @@ def test_requests_for_a_caller_s_transaction_count_at_once(app: Duly, clock: Wor
     @app.task
     def mail() -> None: ...
 
-    mail.using(connection=object()).enqueue()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        mail.using(connection=connection).enqueue()
 
     clock.assert_enqueued(mail)

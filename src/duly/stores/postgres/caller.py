@@ -10,12 +10,18 @@ from collections.abc import Generator
 from typing import Any, Final, TypeGuard, TypeVar
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg import errors
+from psycopg.adapt import AdaptersMap
+from psycopg.postgres import register_default_adapters, types
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
-from duly.errors import WrongConnection
+from duly.errors import DulyError, WrongConnection
+from duly.stores.callers import described, innermost
 from duly.stores.drive import Operation, Row
+from duly.stores.postgres.address import Address
 from duly.stores.postgres.attempt import Command
+from duly.stores.postgres.faults import explained
 from duly.stores.postgres.operations.moment import MOMENT
 from duly.stores.postgres.spelling import CLOCK, Spelling
 
@@ -27,7 +33,8 @@ IDENTITY: Final = """
 select current_database(), (extract(epoch from pg_postmaster_start_time()) * 1000000)::int8"""
 """Which database of which server, whatever way led there and whatever time zone is set there."""
 ARRIVAL: Final = """
-select {clock}, coalesce((select max(number) from {schema}.lane), 0), true,
+select {clock}, coalesce((select max(number) from {schema}.lane), 0),
+    current_setting('transaction_isolation') <> 'read committed',
     coalesce(
         (select json_build_array(stage, move, other, cursor) from {schema}.house),
         (select json_build_array('sealed', '', 'another store (a new transaction will tell which)', 0)
@@ -37,36 +44,58 @@ select {clock}, coalesce((select max(number) from {schema}.lane), 0), true,
 
 def raw_connection(given: Any) -> AnyConnection:
     """The psycopg connection inside what a caller has in hand: Django's, SQLAlchemy's, or that itself."""
-    found = given
-    for _ in range(_DEPTH):
-        if _is_raw(found):
-            return found
-        found = _inner(found)
-    raise WrongConnection(
-        f"{given!r} holds no connection of psycopg 3. Pass one of those, Django's connection, or "
-        "SQLAlchemy's Session or Connection made with postgresql+psycopg://."
-    )
+    raw = innermost(given, _is_raw)
+    if raw is None:
+        raise WrongConnection(
+            f"{described(given)} holds no connection of psycopg 3. Pass one of those, Django's connection, "
+            "or SQLAlchemy's Session or Connection made with postgresql+psycopg://."
+        )
+    return raw
 
 
 def _is_raw(found: Any) -> TypeGuard[AnyConnection]:
     return isinstance(found, psycopg.Connection | psycopg.AsyncConnection)
 
 
-def _inner(outer: Any) -> Any:
-    if hasattr(outer, "ensure_connection"):  # Django connects at the first query
-        outer.ensure_connection()
-        return outer.connection
-    if hasattr(outer, "sync_session"):  # SQLAlchemy's AsyncSession
-        return outer.sync_session
-    if hasattr(outer, "sync_connection"):  # SQLAlchemy's AsyncConnection
-        return outer.sync_connection
-    if hasattr(outer, "get_bind"):  # SQLAlchemy's Session
-        return outer.connection()
-    if hasattr(outer, "driver_connection"):  # SQLAlchemy's loan from its pool
-        return outer.driver_connection
-    if callable(begun := getattr(outer, "in_transaction", None)) and not begun():
-        outer.begin()  # SQLAlchemy commits only what it knows to have begun
-    return getattr(outer, "connection", None)
+def check_state(connection: AnyConnection) -> None:
+    """Refuse a connection on which no statement would do, in words that say what to do about it."""
+    if connection.closed:
+        raise WrongConnection("This connection is closed. Pass one that is open.")
+    status = connection.info.transaction_status
+    if status is TransactionStatus.INERROR:
+        raise WrongConnection(
+            "The transaction on this connection has failed, and PostgreSQL takes nothing more in it. "
+            "Roll it back first, or to a savepoint from before the error."
+        )
+    if status is TransactionStatus.ACTIVE:
+        raise WrongConnection(
+            "This connection is in the middle of another statement (COPY or stream()). Finish that first."
+        )
+    if connection.info.encoding != "utf-8":
+        raise WrongConnection(
+            f"This connection's client_encoding is {connection.info.parameter_status('client_encoding')}, "
+            "which cannot carry every text. Set it to UTF8."
+        )
+
+
+def is_in_pipeline(connection: AnyConnection) -> bool:
+    """Whether statements are sent ahead of their answers, so that nobody knows yet how things stand."""
+    return not connection.closed and connection.pgconn.pipeline_status != PipelineStatus.OFF
+
+
+def has_committed(connection: AnyConnection) -> bool:
+    """Whether nothing is left open: what was written commits statement by statement."""
+    return connection.info.transaction_status is TransactionStatus.IDLE
+
+
+def told(error: psycopg.Error | UnicodeEncodeError, address: Address, doing: str) -> DulyError:
+    """What went wrong, where it is the caller's transaction and not the store that is to blame."""
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return WrongConnection(
+            "The transaction on this connection is read-only, and a job must be written. "
+            "Begin one that may write, on the primary server."
+        )
+    return explained(error, address, doing)
 
 
 def conversation(
@@ -77,7 +106,7 @@ def conversation(
     yield Command(opening)
     try:
         value = yield from _performed(operation, spell)
-    except BaseException:
+    except Exception:
         if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             for text in undoing:
                 yield Command(text)
@@ -87,13 +116,7 @@ def conversation(
 
 
 def _frame(connection: AnyConnection) -> tuple[bytes, bytes, tuple[bytes, ...]]:
-    status = connection.info.transaction_status
-    if status is TransactionStatus.INERROR:
-        raise WrongConnection(
-            "The transaction on this connection has failed, and PostgreSQL takes nothing more in it. "
-            "Roll it back first."
-        )
-    if status is TransactionStatus.IDLE and connection.autocommit:
+    if has_committed(connection) and connection.autocommit:
         return b"begin", b"commit", (b"rollback",)
     return (
         b"savepoint duly_call",
@@ -117,17 +140,59 @@ def _performed(operation: Operation[T], spell: Spelling) -> Generator[Command, l
             rows = yield Command(spell(statement.text), statement.parameters)
 
 
+def _unspoilt() -> AdaptersMap:
+    adapters = AdaptersMap(types=types)
+    register_default_adapters(adapters)
+    return adapters
+
+
+_ADAPTERS: Final = _unspoilt()
+"""As the driver ships them: an application may have taught its connections other types, or all of them."""
+
+
+class Cursor(psycopg.Cursor[Row]):
+    """A cursor that reads and writes values our way on anybody's connection."""
+
+    @property
+    def adapters(self) -> AdaptersMap:
+        return _ADAPTERS
+
+
+class AsyncCursor(psycopg.AsyncCursor[Row]):
+    """The same for an event loop."""
+
+    @property
+    def adapters(self) -> AdaptersMap:
+        return _ADAPTERS
+
+
+def catch_up(connection: psycopg.Connection[Any]) -> None:
+    """Where statements are sent ahead, wait for the answers. What the caller's own brought up is raised."""
+    if is_in_pipeline(connection):
+        with connection.pipeline():
+            pass
+
+
+async def acatch_up(connection: psycopg.AsyncConnection[Any]) -> None:
+    """The same, awaited."""
+    if is_in_pipeline(connection):
+        async with connection.pipeline():
+            pass
+
+
 def perform(connection: psycopg.Connection[Any], command: Command) -> list[Row]:
     """Execute on a caller's connection."""
-    with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+    with Cursor(connection, row_factory=tuple_row) as cursor:
         cursor.execute(command.text, command.parameters, prepare=False)
+        catch_up(connection)
         return cursor.fetchall() if cursor.description else []
 
 
 async def aperform(connection: psycopg.AsyncConnection[Any], command: Command) -> list[Row]:
     """The same, awaited."""
-    async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
+    async with AsyncCursor(connection, row_factory=tuple_row) as cursor:
         await cursor.execute(command.text, command.parameters, prepare=False)
+        await acatch_up(connection)
         return await cursor.fetchall() if cursor.description else []
 
 

@@ -10,12 +10,13 @@ import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 from duly.errors import WrongConnection
+from duly.stores.callers import described, innermost, is_async
 from duly.stores.drive import Operation
 from duly.stores.sqlite.connection import Spell, perform
-from duly.stores.sqlite.faults import explained, is_busy, unavailable
+from duly.stores.sqlite.faults import code_of, explained, is_busy, unavailable
 
 T = TypeVar("T")
 
@@ -25,29 +26,19 @@ _LEGACY: Final = -1
 
 def raw_connection(given: Any) -> sqlite3.Connection:
     """The sqlite3 connection inside what a caller has in hand: Django's, SQLAlchemy's, or that itself."""
-    found = given
-    for _ in range(4):
-        if isinstance(found, sqlite3.Connection):
-            return found
-        found = _inner(found)
-    raise WrongConnection(
-        f"{given!r} holds no connection of the standard sqlite3 module. Pass one of those, Django's "
-        "connection, or SQLAlchemy's Session or Connection: two copies of the SQLite library must not "
-        "share a file in one process."
-    )
+    raw = None if is_async(given) else innermost(given, _is_raw)
+    if raw is None:
+        raise WrongConnection(
+            f"{described(given)} holds no connection of the standard sqlite3 module in this thread. Pass "
+            "one of those, Django's connection, or SQLAlchemy's Session or Connection with that driver: "
+            "aiosqlite keeps its connection in a thread of its own, and two copies of the SQLite library "
+            "must not share a file in one process."
+        )
+    return raw
 
 
-def _inner(outer: Any) -> Any:
-    if hasattr(outer, "ensure_connection"):  # Django connects at the first query
-        outer.ensure_connection()
-        return outer.connection
-    if hasattr(outer, "get_bind"):  # SQLAlchemy's Session
-        return outer.connection()
-    if hasattr(outer, "driver_connection"):  # SQLAlchemy's loan from its pool
-        return outer.driver_connection
-    if hasattr(outer, "in_transaction") and not outer.in_transaction():
-        outer.begin()  # SQLAlchemy commits only what it knows to have begun
-    return getattr(outer, "connection", None)
+def _is_raw(found: Any) -> TypeGuard[sqlite3.Connection]:
+    return isinstance(found, sqlite3.Connection)
 
 
 class CallersConnection:
@@ -71,6 +62,11 @@ class CallersConnection:
             if self._connection.in_transaction:
                 return self._inside(operation)
             return self._as_beginning(operation)
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether nothing is left open: what was written is there for others to see."""
+        return not self._connection.in_transaction
 
     def _inside(self, operation: Operation[T]) -> T:
         self._execute("SAVEPOINT duly_call")
@@ -143,6 +139,11 @@ class CallersConnection:
         except sqlite3.Error as error:
             if is_busy(error):
                 raise unavailable(error, self._busy_sentence(error)) from error
+            if code_of(error) == sqlite3.SQLITE_READONLY:
+                raise WrongConnection(
+                    "This connection may only read (mode=ro, or PRAGMA query_only), and a job must be "
+                    "written. Pass one that may write."
+                ) from error
             raise explained(error, self._path, doing) from error
 
     def _busy_sentence(self, error: sqlite3.Error) -> str:

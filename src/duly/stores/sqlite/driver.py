@@ -19,6 +19,7 @@ from duly.clock import Clock, SystemClock
 from duly.errors import StoreBusy, StoreUnavailable
 from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation
+from duly.stores.rings import ring_after_commit
 from duly.stores.sqlite.address import Mode, check_namespace, parse
 from duly.stores.sqlite.caller import CallersConnection
 from duly.stores.sqlite.connection import connect, spelling
@@ -178,9 +179,11 @@ class Driver:
     def run_on(self, connection: Any, operation: Operation[T]) -> T:
         """Perform inside the caller's transaction; it commits or vanishes with it."""
         self._ready()
-        return CallersConnection(connection, self.path, self._spell, mute=self._mutes_callers()).run(
-            operation
-        )
+        theirs = CallersConnection(connection, self.path, self._spell, mute=self._mutes_callers())
+        value = theirs.run(operation)
+        if operation.writes:
+            ring_after_commit(connection, self.ring, has_committed=theirs.has_committed)
+        return value
 
     async def arun_on(self, connection: Any, operation: Operation[T]) -> T:
         """The same, in this thread: a connection of the sqlite3 module belongs to the one that uses it."""
