@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from tests.unit.sqlite.conftest import until
 from tests.unit.sqlite.notes import add
 
 from duly.stores.sqlite import driver as driver_module
-from duly.stores.sqlite.doorbell import LONGEST_FOLDER, PollingBell, Ringer, SocketBell, bells_of
+from duly.stores.sqlite.doorbell import LONGEST_FOLDER, PollingBell, Ringer, SocketBell, bells_of, sweep
 from duly.stores.sqlite.driver import Driver
 
 LONG = timedelta(seconds=20)
@@ -34,6 +36,14 @@ def folder() -> Iterator[str]:
 def bell(folder: str) -> Iterator[SocketBell]:
     with closing(SocketBell(folder)) as made:
         yield made
+
+
+def leave_dead_socket(folder: str) -> str:
+    """As a killed process does."""
+    path = os.path.join(folder, f"{len(os.listdir(folder))}-dead.sock")
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as dead:
+        dead.bind(path)
+    return path
 
 
 def test_a_burst_is_heard_once_and_its_last_ring_is_not_lost(folder: str, bell: SocketBell) -> None:
@@ -65,9 +75,7 @@ def test_ringing_where_nobody_listens_is_nothing(folder: str) -> None:
 
 
 def test_a_dead_listeners_socket_is_swept_away(folder: str, bell: SocketBell) -> None:
-    stale = os.path.join(folder, "1-dead.sock")
-    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as dead:
-        dead.bind(stale)
+    stale = leave_dead_socket(folder)
 
     Ringer(folder).ring()
 
@@ -102,6 +110,98 @@ def test_the_last_listener_takes_the_folder_with_it(folder: str) -> None:
     assert os.path.isdir(folder)
     second.close()
 
+    assert not os.path.exists(folder)
+
+
+def test_whoever_rings_where_all_have_died_takes_the_folder_away(folder: str) -> None:
+    os.mkdir(folder)
+    leave_dead_socket(folder)
+
+    Ringer(folder).ring()
+
+    assert not os.path.exists(folder)
+
+
+def test_a_listener_sweeps_what_the_dead_left_when_it_comes_and_when_it_goes(folder: str) -> None:
+    os.mkdir(folder)
+    before = leave_dead_socket(folder)
+    bell = SocketBell(folder)
+    has_swept = not os.path.exists(before)
+    leave_dead_socket(folder)
+
+    bell.close()
+
+    assert has_swept
+    assert not os.path.exists(folder)
+
+
+def test_sweeping_neither_rings_nor_harms_who_listens(folder: str, bell: SocketBell) -> None:
+    sweep(folder)
+
+    assert not bell.wait(NOW)
+    Ringer(folder).ring()
+    assert bell.wait(LONG)
+
+
+def test_a_listener_in_the_temporary_place_sweeps_its_dead_neighbours(folder: str) -> None:
+    place = os.path.dirname(folder)
+    names = ("duly-0123456789abcdef", "duly-fedcba9876543210", "duly-0000000000000000")
+    dead, live, kept = (os.path.join(place, name) for name in names)
+    for made in (dead, kept):
+        os.mkdir(made)
+        leave_dead_socket(made)
+    Path(kept, "README").write_text("not a socket")
+
+    with closing(SocketBell(live)):
+        found = os.path.exists(live)
+
+    assert found
+    assert not os.path.exists(dead)
+    assert os.listdir(kept) == ["README"]
+
+
+def test_listeners_come_and_go_while_others_sweep(folder: str) -> None:
+    over = threading.Event()
+
+    def keep_sweeping() -> None:
+        while not over.is_set():
+            sweep(folder)
+
+    sweepers = [threading.Thread(target=keep_sweeping) for _ in range(2)]
+    for sweeper in sweepers:
+        sweeper.start()
+    try:
+        for _ in range(100):
+            SocketBell(folder).close()
+    finally:
+        over.set()
+        for sweeper in sweepers:
+            sweeper.join()
+
+    assert not os.path.exists(folder)
+
+
+LISTEN = """
+import sys
+from duly.stores.sqlite.doorbell import SocketBell
+bell = SocketBell(sys.argv[1])
+print("listening", flush=True)
+input()
+"""
+
+
+def test_a_killed_listener_leaves_nothing_behind_once_another_was_there(folder: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LISTEN, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as listener:
+        assert listener.stdout is not None
+        listener.stdout.readline()
+        listener.kill()
+    left_behind = os.listdir(folder)
+
+    SocketBell(folder).close()
+
+    assert len(left_behind) == 1
     assert not os.path.exists(folder)
 
 

@@ -2,6 +2,7 @@
 
 Each listener binds a datagram socket in a directory beside the file; ringing sends a byte to every
 socket found there. A ring may be lost or be for nothing: polling is the truth, this only makes it quick.
+A listener that was killed leaves its socket behind: whoever comes to ring, listen or leave takes it away.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 import select
 import socket
 import sqlite3
+import stat
 import sys
 import tempfile
 import threading
@@ -19,6 +22,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from itertools import islice
 from typing import Final
 
 from duly.ids import new_nonce
@@ -29,6 +33,12 @@ LONGEST_FOLDER: Final = 76
 GAP: Final = 0.001
 """Seconds between two rings of one process: what comes in between shares the second."""
 SUFFIX: Final = ".sock"
+TRIES: Final = 100
+"""Attempts to bind while others keep taking the empty directory away."""
+NEIGHBOURS: Final = 100
+"""At most so many directories of other files are looked at when a listener comes."""
+PREFIX: Final = "duly-"
+_NEIGHBOUR: Final = re.compile(r"duly-[0-9a-f]{16}")
 IDLE: Final = 10.0
 POLL: Final = 0.005
 
@@ -39,7 +49,44 @@ def bells_of(path: str) -> str:
     if len(os.fsencode(beside)) <= LONGEST_FOLDER:
         return beside
     name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    return os.path.join(tempfile.gettempdir(), f"duly-{name}")
+    return os.path.join(tempfile.gettempdir(), f"{PREFIX}{name}")
+
+
+def sweep(folder: str) -> None:
+    """Take away sockets that nobody listens at, and the directory if that leaves it empty."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            if name.endswith(SUFFIX) and _is_dead(path):
+                with suppress(OSError):
+                    os.unlink(path)
+        os.rmdir(folder)  # fails, as it should, while others listen
+
+
+def sweep_neighbours(place: str, limit: int = NEIGHBOURS) -> None:
+    """Do so for files that may never be opened again: their directories lie where nobody else would look."""
+    with suppress(OSError), os.scandir(place) as entries:
+        for entry in islice(filter(_is_ours, entries), limit):
+            sweep(entry.path)
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    if not _NEIGHBOUR.fullmatch(entry.name):
+        return False
+    about = entry.stat(follow_symlinks=False)
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
+
+
+def _is_dead(path: str) -> bool:
+    """Whether no process holds that socket; asking does not ring."""
+    try:
+        with _datagram_socket() as asking:
+            asking.connect(path)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        pass  # gone meanwhile, or not ours to judge
+    return False
 
 
 class Ringer:
@@ -91,19 +138,21 @@ class Ringer:
 
     def _send(self) -> None:
         with suppress(OSError), _datagram_socket() as sender:
-            for name in os.listdir(self._folder):
-                if name.endswith(SUFFIX):
-                    _nudge(sender, os.path.join(self._folder, name))
+            sockets = [name for name in os.listdir(self._folder) if name.endswith(SUFFIX)]
+            nudged = [_nudge(sender, os.path.join(self._folder, name)) for name in sockets]
+            if not all(nudged):
+                sweep(self._folder)
 
 
-def _nudge(sender: socket.socket, path: str) -> None:
+def _nudge(sender: socket.socket, path: str) -> bool:
+    """False where a listener died without a goodbye."""
     try:
         sender.sendto(b"!", path)
-    except ConnectionRefusedError:  # its listener died without a goodbye
-        with suppress(OSError):
-            os.unlink(path)
+    except ConnectionRefusedError:
+        return False
     except OSError:
         pass  # full: rung already; gone or foreign: not ours to wake
+    return True
 
 
 def _datagram_socket() -> socket.socket:
@@ -130,6 +179,9 @@ class SocketBell:
             self._near.close()
             self._far.close()
             raise
+        sweep(folder)  # ours is bound, so it stays
+        if _NEIGHBOUR.fullmatch(os.path.basename(folder)):
+            sweep_neighbours(os.path.dirname(folder))
 
     def wait(self, timeout: timedelta) -> bool:
         """Sleep until rung or woken, at most so long; whether it was for a reason."""
@@ -156,7 +208,7 @@ class SocketBell:
         if self._pid == os.getpid():  # a forked child has no say over its parent's socket
             with suppress(OSError):
                 os.unlink(self._path)
-                os.rmdir(self._folder)  # fails, as it should, while others listen
+            sweep(self._folder)
 
     def _listen(self, timeout: timedelta) -> bool:
         poll = select.poll()
@@ -170,12 +222,14 @@ class SocketBell:
     def _bind(self) -> socket.socket:
         ear = _datagram_socket()
         try:
-            _make_folder(self._folder)
-            try:
-                ear.bind(self._path)
-            except FileNotFoundError:  # the last listener took the directory with it just now
-                _make_folder(self._folder)
-                ear.bind(self._path)
+            for attempt in range(1, TRIES + 1):
+                try:
+                    _make_folder(self._folder)
+                    ear.bind(self._path)
+                    break
+                except FileNotFoundError:  # somebody took the empty directory away just now
+                    if attempt == TRIES:
+                        raise
         except OSError:
             ear.close()
             raise
@@ -190,7 +244,8 @@ class SocketBell:
 
 def _make_folder(folder: str) -> None:
     is_shared_place = folder.startswith(tempfile.gettempdir() + os.sep)
-    os.makedirs(folder, mode=0o700 if is_shared_place else 0o777, exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(folder, mode=0o700 if is_shared_place else 0o777)
     if is_shared_place and os.stat(folder, follow_symlinks=False).st_uid != os.getuid():
         raise PermissionError(f"{folder} belongs to another user")
 
