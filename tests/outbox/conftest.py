@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -11,8 +14,10 @@ from typing import Any, Final
 
 import psycopg
 import pytest
-from tests.servers import postgres_url
+from tests.servers import PostgresServer, postgres_url
 from tests.servers_redis import namespace_of, shared_url
+from tests.stories import errands
+from tests.stories.processes import Crew
 
 from duly import Duly
 from duly.outbox import open_outbox
@@ -115,3 +120,30 @@ def app(open_app: OpenApp) -> Duly:
     made = open_app()
     made.open()
     return made
+
+
+@pytest.fixture
+def own_server() -> Generator[PostgresServer]:
+    """A PostgreSQL server that a test may stop and start again."""
+    folder = Path(tempfile.mkdtemp(prefix="duly-own-"))
+    made = PostgresServer(folder)
+    made.create()
+    made.start()
+    yield made
+    made.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def crew(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Crew]:
+    """Workers in processes of their own, on the session's Redis, with a lease short enough to wait for."""
+    variables = {**OPTIONS, "lease": "2s", "url": shared_url(), "outbox": database.url}
+    for name, value in {**variables, "namespace": database.namespace}.items():
+        monkeypatch.setenv(f"DULY_{name.upper()}", str(value))
+    monkeypatch.setenv("STORY_FOLDER", str(tmp_path))
+    importlib.reload(errands)
+    errands.app.open()
+    made = Crew(errands.app, tmp_path)
+    yield made
+    made.end()
+    errands.app.close()

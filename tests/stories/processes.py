@@ -51,9 +51,14 @@ class WorkerProcess:
         """Only ever to the process this object started."""
         self._process.send_signal(number)
 
+    @property
+    def is_frozen(self) -> bool:
+        """It has stopped itself, or was stopped."""
+        return _state_of(self.pid) == "T"
+
     def freeze(self) -> None:
         self.send(signal.SIGSTOP)
-        until(lambda: _state_of(self.pid) == "T")
+        until(lambda: self.is_frozen)
 
     def thaw(self) -> None:
         self.send(signal.SIGCONT)

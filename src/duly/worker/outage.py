@@ -31,7 +31,8 @@ def backoff(failures: int, spread: float) -> float:
 class Outage:
     """One worker's view of its store's absences. Safe to tell from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "the store") -> None:
+        self._what = what
         self._mutex = threading.Lock()
         self._since: float | None = None
         self._told_at = -math.inf
@@ -48,7 +49,7 @@ class Outage:
             away = now - self._since
             self._is_told, self._told_at = True, now
         so_far = f" ({away:.0f} s so far)" if away >= 1 else ""
-        log.warning("the store is away%s, trying again: %s", so_far, error)
+        log.warning("%s is away%s, trying again: %s", self._what, so_far, error)
 
     def over(self) -> None:
         """A call succeeded."""
@@ -56,4 +57,4 @@ class Outage:
             since, is_told = self._since, self._is_told
             self._since, self._is_told = None, False
         if since is not None and is_told:
-            log.warning("the store is back after %.1f s", time.monotonic() - since)
+            log.warning("%s is back after %.1f s", self._what, time.monotonic() - since)

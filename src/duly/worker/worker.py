@@ -29,6 +29,7 @@ from duly.worker.lanes import Lanes
 from duly.worker.memory import resident_bytes
 from duly.worker.outage import Outage
 from duly.worker.pump import Pump
+from duly.worker.relay import Relay
 
 log = logging.getLogger("duly.worker")
 
@@ -78,6 +79,7 @@ class Worker:
         self._asked_at = 0.0
         self._has_moved = False
         self._pump: Pump | None = None
+        self._relay: Relay | None = None
         self._serving: asyncio.Task[None] | None = None
         self._ready: asyncio.Event | None = None
 
@@ -184,13 +186,18 @@ class Worker:
         beat.on_order = self._on_order
         beat.on_overtaken = self._overtaken
         beat.on_trust = pump.bell.wake
+        self._relay = Relay.of(self.app, self._fail)
         try:
             beat.start()
+            if self._relay is not None and not self._burst:
+                self._relay.start()
             if self._ready is not None:
                 loop.call_soon_threadsafe(self._ready.set)
             pump.run(self._is_over)
             self._drain(pump, bench, hand)
         finally:
+            if self._relay is not None:
+                self._relay.close()
             beat.close()
             bench.close(timedelta(seconds=1))
             pump.bell.close()
@@ -244,10 +251,16 @@ class Worker:
     def _is_over(self) -> bool:
         pump = self._pump
         assert pump is not None
-        if self._failure is not None or self._stopping.is_set() or (self._burst and pump.is_idle):
+        if self._failure is not None or self._stopping.is_set() or (self._burst and self._has_nothing(pump)):
             return True
         self._has_worn_out = self._is_worn_out(pump)
         return self._has_worn_out
+
+    def _has_nothing(self, pump: Pump) -> bool:
+        """Nothing in the store, and in the outbox nothing that could still get there."""
+        if pump.is_idle and self._relay is not None and self._relay.drain():
+            pump.is_idle = False
+        return pump.is_idle
 
     def _is_worn_out(self, pump: Pump) -> bool:
         if self._max_jobs is not None and pump.finished >= self._max_jobs:
