@@ -23,7 +23,7 @@ from duly.errors import (
 from duly.events import Events
 from duly.handle import Handle
 from duly.homes import calling_module
-from duly.job import Decision, Job, Request
+from duly.job import Decision, Delivery, Job, Request
 from duly.jobs import Jobs, Pace
 from duly.kinds import periodic
 from duly.kinds.periodic import Schedule, ScheduleOptions, Terms
@@ -40,6 +40,7 @@ from duly.stores import open_store
 from duly.stores.contract import Placed, Scope, Store, Switch
 from duly.task import Task
 from duly.ticker import tick_request
+from duly.transactions import check_store
 from duly.urls import masked
 
 P = ParamSpec("P")
@@ -69,8 +70,17 @@ class Decorate(Protocol):
 class App:
     """Tasks, schedules and the store they live in."""
 
-    def __init__(self, url: str | None = None, *, clock: Clock | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        clock: Clock | None = None,
+        transactions: Any = None,
+        **options: Any,
+    ) -> None:
         self.settings: Settings = load({"url": url, **options})
+        self.transactions = transactions
+        """Where exactly-once bodies get their transactions, if not from Duly."""
         self.clock: Clock = clock or SystemClock()
         self.tasks: dict[str, AnyTask] = {}
         self.schedule_terms: dict[str, Terms] = {}
@@ -247,11 +257,22 @@ class App:
 
     def place(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
         """Store requests, or leave them with the run that makes them for its own key."""
+        self._check_promises(requests)
         return placing.place(self, requests, connection)
 
     async def aplace(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
         """The async twin of place."""
+        self._check_promises(requests)
         return await placing.aplace(self, requests, connection)
+
+    def _check_promises(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            self.check_promise(request.delivery, request.task)
+
+    def check_promise(self, delivery: Delivery, task: str) -> None:
+        """Refuse what this store cannot promise."""
+        if delivery is Delivery.EXACTLY_ONCE:
+            check_store(self.settings.url if self._stand_in is None else self._stand_in.url, task)
 
     def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]:
         """What the caller of enqueue gets."""

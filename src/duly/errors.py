@@ -34,6 +34,7 @@ Every message quotes the value it is about and names the remedy. An outcome a ca
     ├── LockLost
     ├── ConditionFailed          the watched row is gone, changed or no longer matches
     ├── NotInRun                 a call that only makes sense inside a running task
+    ├── TransactionEnded         a body ended or broke the transaction that Duly was to commit
     └── RetryAfter               raised by a body: try me again then
 
     BaseException
@@ -233,6 +234,10 @@ class ConditionFailed(DulyError):
 
 class NotInRun(DulyError):
     """A call that only makes sense inside a running task."""
+
+
+class TransactionEnded(DulyError):
+    """A body ended, closed or broke the transaction of its run, which only Duly may commit."""
 
 
 class RetryAfter(DulyError):

@@ -146,11 +146,6 @@ def _consistent(options: Options) -> Options:
             f"Task {options.name}: soft_limit {options.soft_limit} must be shorter "
             f"than hard_limit {options.hard_limit}."
         )
-    if options.delivery is Delivery.EXACTLY_ONCE:
-        raise DefinitionError(
-            f"Task {options.name}: delivery='exactly_once' is not available in this version. "
-            "Use 'at_least_once' with run.idempotency_key, or 'at_most_once'."
-        )
     if isinstance(options.on_failure, str):
         raise DefinitionError(
             f"Task {options.name}: on_failure is {options.on_failure!r}; it takes a function or a task "

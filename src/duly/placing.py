@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from duly.errors import LeaseLost
 from duly.job import Decision, Job, Request
 from duly.outbox.contract import Outbox
-from duly.run import current_run
+from duly.run import Binding, current_run
 from duly.stores.contract import Page, Placed, Selection, Store
 
 
@@ -33,6 +33,8 @@ def place(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Pl
         return _in_order(requests, kept, [])
     if connection is not None:
         return _in_order(requests, kept, _offer(doors, others, connection))
+    if (binding := _joined(doors)) is not None:
+        return _in_order(requests, kept, binding.place(others))
     placed = doors.store.run(doors.store.put(others))
     doors.store.ring()
     return _in_order(requests, kept, placed)
@@ -45,6 +47,8 @@ async def aplace(doors: Doors, requests: Sequence[Request], connection: Any) -> 
         return _in_order(requests, kept, [])
     if connection is not None:
         return _in_order(requests, kept, await _aoffer(doors, others, connection))
+    if (binding := _joined(doors)) is not None:
+        return _in_order(requests, kept, await binding.aplace(others))
     placed = await doors.store.arun(doors.store.put(others))
     doors.store.ring()
     return _in_order(requests, kept, placed)
@@ -60,6 +64,13 @@ async def _aoffer(doors: Doors, requests: Sequence[Request], connection: Any) ->
     if (outbox := doors.outbox) is not None:
         return await outbox.arun_on(connection, outbox.append(requests))
     return await doors.store.arun_on(connection, doors.store.offer(requests))
+
+
+def _joined(doors: Doors) -> Binding | None:
+    """Inside an exactly-once body, what ties it to the same store: its requests are part of its effects."""
+    run = current_run.get()
+    binding = None if run is None or not run.is_live_here else run.binding
+    return binding if binding is not None and binding.joins(doors.store) else None
 
 
 def _parted(requests: Sequence[Request], connection: Any) -> tuple[frozenset[str], Sequence[Request]]:

@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, Protocol
 
 from duly import codec
 from duly.durations import Duration, duration, moment
@@ -31,7 +31,7 @@ from duly.errors import (
     RetryAfter,
     SoftLimitExceeded,
 )
-from duly.job import Claim, Delivery, Fence, Request
+from duly.job import Claim, Delivery, Request
 from duly.kinds import oneshot, perpetual
 from duly.kinds.outcome import Effects, Ended, Ending, Raised, Returned
 from duly.lifecycle import Verdict
@@ -67,6 +67,18 @@ Signal = Progress | Throttle
 """What cannot wait for the run's end."""
 
 
+class Binding(Protocol):
+    """What ties a run to a transaction: the worker's part of it, since no store is known here."""
+
+    @property
+    def connection(self) -> Any: ...
+    def complete(self, connection: Any, result: Any) -> None: ...
+    async def acomplete(self, connection: Any, result: Any) -> None: ...
+    def joins(self, store: object) -> bool: ...
+    def place(self, requests: Sequence[Request]) -> list[Any]: ...
+    async def aplace(self, requests: Sequence[Request]) -> list[Any]: ...
+
+
 class Run:
     """One try at one job, as its body sees it."""
 
@@ -77,8 +89,10 @@ class Run:
         tell: Callable[[Signal], None],
         *,
         is_perpetual: bool = True,
+        binding: Binding | None = None,
     ) -> None:
         self._claim = claim
+        self.binding = binding
         self._options = options
         self._tell = tell
         self._is_perpetual = is_perpetual
@@ -145,11 +159,37 @@ class Run:
 
     @property
     def connection(self) -> Any:
-        """The transaction of an exactly-once task."""
-        raise NotInRun(
-            f"Task {self.task} has no transaction: "
-            "declare it with delivery='exactly_once' to get run.connection."
-        )
+        """The connection of an exactly-once run, whose transaction Duly commits together with the completion.
+
+        It begins with the body's first statement. In an async body its methods are awaited.
+        """
+        if self._options.delivery is not Delivery.EXACTLY_ONCE:
+            raise NotInRun(
+                f"Task {self.task} has no transaction: declare it with delivery='exactly_once' to get "
+                "run.connection, or open one yourself and call run.complete(connection) in it."
+            )
+        return self._bound("connection").connection
+
+    def complete(self, connection: Any, *, result: Any = None) -> None:
+        """Complete the run inside a transaction that the body opened on the store's database.
+
+        Effects and completion then commit together. Raises LeaseLost, and the transaction must roll back,
+        when the run no longer owns its job. Nothing more is written when the body returns: Duly only looks
+        whether the transaction was committed. Of a transaction that is tried again each try calls it.
+        """
+        self._bound("complete()").complete(connection, result)
+
+    async def acomplete(self, connection: Any, *, result: Any = None) -> None:
+        """The async twin of complete."""
+        await self._bound("acomplete()").acomplete(connection, result)
+
+    def _bound(self, word: str) -> Binding:
+        if self.binding is None:
+            raise NotInRun(
+                f"run.{word} needs a worker: a plain call of {self.task} completes nothing. "
+                "Enqueue it; in a test give virtual(app, transactions=…) a connection to work on."
+            )
+        return self.binding
 
     def again(self, *, after: Duration | None = None, at: datetime | None = None) -> None:
         """Say when a perpetual task's next cycle is due. The last call counts."""
@@ -196,6 +236,11 @@ class Run:
                 self.effects.requests = [request]
             return not self._has_ended
 
+    @property
+    def is_live_here(self) -> bool:
+        """The body goes on, in this very process: one that it forked has no say in its transaction."""
+        return not self._has_ended and os.getpid() == self._process
+
     def end(self) -> None:
         """The body is over."""
         with self._ending:
@@ -240,22 +285,6 @@ def as_current(run: Run) -> Generator[None]:
     finally:
         run.end()
         current_run.reset(token)
-
-
-class Job(NamedTuple):
-    """What a body is called with."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-
-class Concluded(NamedTuple):
-    """A run's end, ready to be settled."""
-
-    fence: Fence
-    verdict: Verdict
-    then: tuple[Request, ...]
-    started_at: datetime | None
 
 
 def returned(options: Options, value: Any) -> Ending:

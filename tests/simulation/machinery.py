@@ -24,7 +24,7 @@ from duly.ids import spread
 from duly.run import Run, as_current, raised, returned
 from duly.stores.memory import store as memory
 from duly.worker import arrival, beat, bench, isolation, outage, pump, worker
-from duly.worker.endings import judge
+from duly.worker.endings import Concluded, judge
 from duly.worker.hand import Holding
 
 SHORTEST: Final = 1e-5
@@ -195,7 +195,7 @@ class StageIsolation(isolation.Isolation):
             )
         else:
             verdict = judge(holding, run.effects, lambda: returned(task.options, value))
-        self._conclude(holding, verdict, tuple(run.effects.requests))
+        self._conclude(Concluded(holding, verdict, tuple(run.effects.requests)))
 
 
 def _strike(actor: Actor, error: BaseException) -> None:

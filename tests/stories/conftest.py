@@ -13,6 +13,7 @@ from tests.servers import postgres_schema, postgres_url
 from tests.servers_redis import namespace_of, shared_url
 from tests.stories import errands
 from tests.stories.arrange import OpenApp
+from tests.stories.effects import Effects
 from tests.stories.processes import Crew
 
 from duly import Duly
@@ -79,6 +80,33 @@ def app(open_app: OpenApp) -> Duly:
 def timed_app(open_app: OpenApp, clock: VirtualClock) -> Duly:
     """Its time is `clock`: a test moves it instead of waiting."""
     return open_app(clock=clock)
+
+
+# --- stores that hold the user's tables too -------------------------------------------------------
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def exact_place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A store whose transactions can hold effects."""
+    place = PLACES[request.param](tmp_path)
+    _settled(place, monkeypatch)
+    return place
+
+
+@pytest.fixture
+def exact_app(exact_place: Place) -> Generator[Duly, None, None]:
+    app = Duly(exact_place.url, **OPTIONS)
+    app.open()
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def effects(exact_place: Place, exact_app: Duly) -> Generator[Effects, None, None]:
+    """The user's own table beside the jobs."""
+    table = Effects(exact_place.url, f"effects_{exact_place.namespace}")
+    yield table
+    table.drop()
 
 
 # --- bodies and workers in other processes --------------------------------------------------------

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from duly.job import ENGINE_QUEUES, Claim, Decision, Fence, Job, Request, State
-from duly.lifecycle import Settled, Verdict
+from duly.lifecycle import Conclusion, Settled, Verdict
 from duly.stores.drive import Operation
 
 T = TypeVar("T")
@@ -151,6 +151,13 @@ class Settlement:
     """Follow-up requests. One for the run's own key never supersedes the run that makes it."""
     arguments: str | None = None
     """New arguments for the next cycle, with Again."""
+    is_conditional: bool = False
+    """In a transaction that commits only if the verdict stands: then a wish to cancel answers SUPERSEDED."""
+
+    def answer(self, conclusion: Conclusion) -> Settled:
+        """What the worker is told."""
+        is_refused = self.is_conditional and conclusion.event == "cancel"
+        return Settled.SUPERSEDED if is_refused else conclusion.answer
 
 
 class Turned(NamedTuple):

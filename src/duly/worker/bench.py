@@ -18,19 +18,18 @@ from functools import partial
 from typing import Any, cast
 
 from duly import codec, context, failpoints
-from duly.clock import Clock
 from duly.errors import DulyError, LeaseLost
 from duly.executors.children import Stopped
 from duly.executors.limits import Interruptible, limited
 from duly.executors.threads import Threads
 from duly.ids import spread
-from duly.job import Request
-from duly.kinds.outcome import Ending
-from duly.lifecycle import Release, Verdict
+from duly.lifecycle import Release
 from duly.run import Run, Signal, as_current, raised, returned
+from duly.worker.binding import Binding, undisturbed
 from duly.worker.endings import Concluded, handed_back, judge, undecodable
 from duly.worker.hand import Holding
 from duly.worker.isolation import Isolation, needs_record, runs_in_child
+from duly.worker.transaction import Counter
 
 log = logging.getLogger("duly.worker")
 
@@ -46,16 +45,17 @@ class Bench:
         *,
         slots: int,
         loop: asyncio.AbstractEventLoop,
-        clock: Clock,
         trusts_lease: Callable[[], bool],
         wake: Callable[[], None],
         tell: Callable[[Holding, Signal], None],
         fail: Callable[[BaseException], None],
+        counter: Counter,
         stop_grace: timedelta = timedelta(seconds=1),
     ) -> None:
         self.slots = slots
+        self._counter = counter
         self._loop = loop
-        self._clock = clock
+        self._clock = counter.clock
         self._trusts_lease = trusts_lease
         self._wake = wake
         self._tell = tell
@@ -71,7 +71,13 @@ class Bench:
         self._threads = Threads(slots)
         self._hooks = Threads(HOOKS)
         self._isolation = Isolation(
-            slots=slots, clock=clock, stop_grace=stop_grace, tell=tell, conclude=self._conclude, fail=fail
+            slots=slots,
+            clock=counter.clock,
+            worker=counter.worker,
+            stop_grace=stop_grace,
+            tell=tell,
+            conclude=self._conclude,
+            fail=fail,
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
@@ -128,7 +134,8 @@ class Bench:
         if is_recorded:
             self._start(holding)
         else:
-            self._conclude(holding, Release(note="superseded or cancelled before it started"))
+            note = "superseded or cancelled before it started"
+            self._conclude(Concluded(holding, Release(note=note)))
 
     def return_all_unstarted(self, note: str) -> None:
         """Hand the buffer back: the worker is stopping."""
@@ -166,6 +173,7 @@ class Bench:
         stuck = [*self._threads.close(grace=grace), *self._hooks.close(grace=grace)]
         for token in stuck:
             log.warning("a body is stuck in a thread and was left behind: %s", token.body)
+        self._counter.close()
 
     # starting
 
@@ -177,7 +185,7 @@ class Bench:
                 holding = self._buffer.popleft()
                 self._running += 1
             if not self._may_start(holding):
-                self._end(holding, Release(note="its lease was lost before it started"))
+                self._end(Concluded(holding, Release(note="its lease was lost before it started")))
             elif needs_record(holding):
                 with self._lock:
                     self._to_begin.append(holding)
@@ -193,7 +201,7 @@ class Bench:
         holding.started_at = self._clock.now()
         holding.started = time.monotonic()
         if runs_in_child(holding):
-            self._isolation.start(holding, self._run_of(holding))
+            self._isolation.start(holding, self._run_of(holding)[0])
         elif holding.task.is_async:
             self._for_loop.append(holding)
             self._call_loop()
@@ -217,23 +225,41 @@ class Bench:
             task.add_done_callback(self._tasks.discard)
 
     async def _conduct(self, holding: Holding) -> None:
-        run = self._run_of(holding)
+        run, binding = self._run_of(holding)
         try:
             args, kwargs = codec.unpack(holding.claim.arguments)
         except DulyError as error:
-            self._conclude(holding, undecodable(holding, error))
+            self._conclude(Concluded(holding, undecodable(holding, error)))
             return
         try:
+            await binding.aprepare()
             with as_current(run), context.restored(holding.claim.context):
                 failpoints.reached("before_body", holding.claim.task)
                 value = await self._await_body(holding, holding.task.invoke(run, args, kwargs))
                 failpoints.reached("after_body", holding.claim.task)
         except BaseException as error:
-            self._conclude_raised(holding, run, error, is_taken_down=self._is_taken_down(error))
+            is_taken_down = self._is_taken_down(error)
+            ended = self._raised(holding, run, error, is_taken_down=is_taken_down)
+            if is_taken_down:
+                binding.drop()
+                self._conclude(ended)
+            else:
+                self._conclude(await self._close(binding, ended))
             if isinstance(error, GeneratorExit) and not self._loop.is_running():
                 raise  # the loop is being closed, and so are we
         else:
-            self._conclude_returned(holding, run, value)
+            self._conclude(await self._close(binding, self._returned(holding, run, value)))
+
+    async def _close(self, binding: Binding, ended: Concluded) -> Concluded:
+        """To the end, whoever wants this task to stop meanwhile: half a commit is none of the choices."""
+        if not binding.is_awaited:
+            return binding.close(ended)
+        ended.holding.stop_by(lambda: None)
+        try:
+            return await undisturbed(binding.aclose(ended))
+        except asyncio.CancelledError:
+            note = Release(note="its event loop went down")
+            return Concluded(ended.holding, note, meant=ended.verdict if ended.has_returned else None)
 
     def _is_taken_down(self, error: BaseException) -> bool:
         """Ended from outside: the loop goes down, or somebody cancelled everything on it."""
@@ -260,69 +286,78 @@ class Bench:
     # in a thread
 
     def _start_thread(self, holding: Holding) -> None:
-        run = self._run_of(holding)
+        run, binding = self._run_of(holding)
         scope = Context()
         token = self._threads.submit(
-            lambda: scope.run(self._call_body, holding, run),
-            lambda value, failure: self._thread_ended(holding, run, value, failure),
+            lambda: scope.run(self._call_body, holding, run, binding),
+            lambda value, failure: self._thread_ended(binding, holding, run, value, failure),
             soft_limit=holding.task.options.soft_limit,
         )
         holding.force = lambda: self._threads.interrupt(token, LeaseLost)
 
-    def _call_body(self, holding: Holding, run: Run) -> Any:
+    def _call_body(self, holding: Holding, run: Run, binding: Binding) -> Any:
         try:
             args, kwargs = codec.unpack(holding.claim.arguments)
         except DulyError as error:
             raise BadArguments from error
+        binding.prepare()
         with as_current(run), context.restored(holding.claim.context):
             failpoints.reached("before_body", holding.claim.task)
             value = holding.task.invoke(run, args, kwargs)
             failpoints.reached("after_body", holding.claim.task)
             return value
 
-    def _thread_ended(self, holding: Holding, run: Run, value: Any, failure: BaseException | None) -> None:
+    def _thread_ended(
+        self, binding: Binding, holding: Holding, run: Run, value: Any, failure: BaseException | None
+    ) -> None:
+        """Still in its thread, but no interrupt reaches it any more: a commit is not torn apart."""
         if isinstance(failure, Stopped):
-            self._conclude(holding, handed_back(holding, "the worker stopped before it started"))
+            note = "the worker stopped before it started"
+            self._conclude(Concluded(holding, handed_back(holding, note)))
         elif isinstance(failure, BadArguments):
-            self._conclude(holding, undecodable(holding, cast(DulyError, failure.__cause__)))
+            error = cast(DulyError, failure.__cause__)
+            self._conclude(Concluded(holding, undecodable(holding, error)))
         elif failure is not None:
-            self._conclude_raised(holding, run, failure)
+            self._conclude(binding.close(self._raised(holding, run, failure)))
         else:
-            self._conclude_returned(holding, run, value)
+            self._conclude(binding.close(self._returned(holding, run, value)))
 
     # ending
 
-    def _run_of(self, holding: Holding) -> Run:
-        task, tell = holding.task, partial(self._tell, holding)
-        run = Run(holding.claim, task.options, tell, is_perpetual=task.cycle is not None)
+    def _run_of(self, holding: Holding) -> tuple[Run, Binding]:
+        task, tell, binding = holding.task, partial(self._tell, holding), Binding(self._counter, holding)
+        run = Run(holding.claim, task.options, tell, is_perpetual=task.cycle is not None, binding=binding)
         holding.run = run
         run.cancelled = holding.halt is not None
-        return run
+        return run, binding
 
-    def _conclude_returned(self, holding: Holding, run: Run, value: Any) -> None:
-        self._judge(holding, run, lambda: returned(holding.task.options, value))
+    def _returned(self, holding: Holding, run: Run, value: Any) -> Concluded:
+        verdict = judge(holding, run.effects, lambda: returned(holding.task.options, value))
+        return Concluded(holding, verdict, tuple(run.effects.requests), has_returned=True)
 
-    def _conclude_raised(
+    def _raised(
         self, holding: Holding, run: Run, error: BaseException, *, is_taken_down: bool = False
-    ) -> None:
+    ) -> Concluded:
         is_halted = holding.halt is not None and isinstance(error, asyncio.CancelledError | LeaseLost)
+        then = tuple(run.effects.requests)
         if is_halted or is_taken_down:
             note = str(holding.halt or "its event loop went down")
-            self._conclude(holding, handed_back(holding, note), tuple(run.effects.requests))
-            return
+            return Concluded(holding, handed_back(holding, note), then, cause=error)
         options, now = holding.task.options, self._clock.now()
-        self._judge(holding, run, lambda: raised(options, holding.claim, error, now=now, spread=spread()))
+        verdict = judge(
+            holding,
+            run.effects,
+            lambda: raised(options, holding.claim, error, now=now, spread=spread()),
+        )
+        return Concluded(holding, verdict, then, cause=error)
 
-    def _judge(self, holding: Holding, run: Run, ending: Callable[[], Ending]) -> None:
-        self._conclude(holding, judge(holding, run.effects, ending), tuple(run.effects.requests))
-
-    def _conclude(self, holding: Holding, verdict: Verdict, then: tuple[Request, ...] = ()) -> None:
-        self._end(holding, verdict, then)
+    def _conclude(self, ended: Concluded) -> None:
+        self._end(ended)
         if not self._is_closing:
             self._advance()
 
-    def _end(self, holding: Holding, verdict: Verdict, then: tuple[Request, ...] = ()) -> None:
-        self._concluded.append(Concluded(holding, verdict, then))
+    def _end(self, ended: Concluded) -> None:
+        self._concluded.append(ended)
         with self._lock:
             self._running -= 1
         self._wake()

@@ -27,6 +27,27 @@ class Concluded:
     holding: Holding
     verdict: Verdict
     then: tuple[Request, ...] = ()
+    answer: Settled | None = None
+    """The store's, where the run ended in a transaction of its own: nothing is left to settle."""
+    meant: Verdict | None = None
+    """Settled in a transaction of which nobody knows whether it was committed; else `verdict` counts."""
+    cause: BaseException | None = None
+    """What the body raised."""
+    has_returned: bool = False
+
+    @property
+    def effects(self) -> Effects:
+        """What the body asked for."""
+        run = self.holding.run
+        return Effects() if run is None else run.effects
+
+    @property
+    def has_idled(self) -> bool:
+        """The database ended the body's transaction because it heard nothing for too long."""
+        error = self.cause
+        while error is not None and getattr(error, "sqlstate", None) != "25P03":
+            error = getattr(error, "orig", None) or error.__cause__
+        return error is not None
 
 
 def judge(holding: Holding, effects: Effects, ending: Callable[[], Ending]) -> Verdict:
@@ -55,11 +76,12 @@ def handed_back(holding: Holding, note: str) -> Verdict:
     return Release(note=note)
 
 
-def settlement_of(ended: Concluded) -> Settlement:
+def settlement_of(ended: Concluded, *, is_conditional: bool = False) -> Settlement:
     """The verdict, with the requests that must be stored with it or not at all."""
     holding, verdict = ended.holding, ended.verdict
     then = (*ended.then, *hooks_for(holding, verdict))
-    return Settlement(holding.claim.fence, verdict, holding.started_at, then)
+    fence, started_at = holding.claim.fence, holding.started_at
+    return Settlement(fence, verdict, started_at, then, is_conditional=is_conditional)
 
 
 def outcome_of(verdict: Verdict, answer: Settled, halt: Halt | None = None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import ModuleType
@@ -16,13 +16,18 @@ from typing import Any, cast
 from duly import codec, context, failpoints
 from duly.app import AnyTask, App
 from duly.clock import SystemClock
-from duly.errors import DulyError, LeaseLost, UnknownTask
+from duly.errors import DulyError, LeaseLost, SoftLimitExceeded, UnknownTask
+from duly.executors.interrupts import INTERRUPTS
 from duly.executors.limits import run_async
 from duly.ids import spread
 from duly.job import Claim, Request
-from duly.lifecycle import Verdict
+from duly.lifecycle import Settled, Verdict
 from duly.run import UNDECODABLE, Run, Signal, as_current, decide, failed, raised, returned
 from duly.task import Task
+from duly.worker.binding import Binding, undisturbed
+from duly.worker.endings import Concluded
+from duly.worker.hand import Holding
+from duly.worker.transaction import Counter
 
 ENTRY = "duly.worker.errand:perform"
 
@@ -36,6 +41,8 @@ class Order:
     qualname: str
     task: str
     claim: tuple[Any, ...]
+    worker: str
+    """Whose claim it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +52,15 @@ class Report:
     verdict: Verdict
     then: tuple[Request, ...]
     started_at: datetime
+    answer: Settled | None = None
+    """The store's, where the child has settled by itself."""
+    meant: Verdict | None = None
+    """Settled, but nobody knows whether it was committed."""
 
 
-def order_for(task: AnyTask, claim: Claim) -> bytes:
+def order_for(task: AnyTask, claim: Claim, worker: str) -> bytes:
     """Only names and values: the child has its own copy of the code."""
-    order = Order(modules_of(task), task.function.__qualname__, task.name, tuple(claim))
+    order = Order(modules_of(task), task.function.__qualname__, task.name, tuple(claim), worker)
     return codec.pack_value(order, cap=sys.maxsize).encode()
 
 
@@ -69,37 +80,101 @@ def perform(message: bytes, emit: Callable[[bytes], None]) -> bytes:
     claim = Claim(*order.claim)
     task = find_task(order)
     _keep_memory_apart(task)
-    run = Run(
+    holding = Holding(claim, task, started_at=SystemClock().now())
+    binding = Binding(counter_of(task, order.worker), holding)
+    run = holding.run = Run(
         claim,
         task.options,
         tell=lambda signal: emit(pack_signal(signal)),
         is_perpetual=task.cycle is not None,
+        binding=binding,
     )
-    started_at = SystemClock().now()
-    verdict = _conduct(task, claim, run)
-    return codec.pack_value(
-        Report(verdict, tuple(run.effects.requests), started_at), cap=sys.maxsize
-    ).encode()
+    ended = _ended(holding, run, binding)
+    report = Report(ended.verdict, ended.then, cast(datetime, holding.started_at), ended.answer, ended.meant)
+    return codec.pack_value(report, cap=sys.maxsize).encode()
 
 
-def _conduct(task: AnyTask, claim: Claim, run: Run) -> Verdict:
+def _ended(holding: Holding, run: Run, binding: Binding) -> Concluded:
+    """The body, and its end: in the transaction it ran in, if it had one."""
+    task, claim = holding.task, holding.claim
     try:
         args, kwargs = codec.unpack(claim.arguments)
     except DulyError as error:
-        return failed(task.options, task.cycle, claim, str(error), UNDECODABLE)
+        return Concluded(holding, failed(task.options, task.cycle, claim, str(error), UNDECODABLE))
+    if task.is_async:
+        return run_async(_conducted(holding, run, binding, args, kwargs))
     try:
-        with as_current(run), context.restored(claim.context):
-            failpoints.reached("before_body", claim.task)
-            value = task.invoke(run, args, kwargs)
-            if task.is_async:
-                value = run_async(value)
-            failpoints.reached("after_body", claim.task)
-        ending = returned(task.options, value)
+        ended = _returned(holding, run, _called(holding, run, binding, args, kwargs))
     except LeaseLost:
+        INTERRUPTS.shielded(binding.discard)
         raise
     except BaseException as error:  # SystemExit and the soft limit are the body's failures, not the child's
-        ending = raised(task.options, claim, error, now=SystemClock().now(), spread=spread())
-    return decide(task.options, task.cycle, claim, ending, run.effects)
+        ended = _raised(holding, run, error)
+    return _closed(binding, ended)
+
+
+def _closed(binding: Binding, ended: Concluded) -> Concluded:
+    """No interrupt tears a commit apart; one that comes after it changes nothing."""
+    closed: list[Concluded] = []
+    try:
+        INTERRUPTS.shielded(lambda: closed.append(binding.close(ended)))
+    except (SoftLimitExceeded, LeaseLost):
+        if not closed:
+            raise
+    return closed[0]
+
+
+async def _conducted(
+    holding: Holding, run: Run, binding: Binding, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Concluded:
+    try:
+        with as_current(run), context.restored(holding.claim.context):
+            failpoints.reached("before_body", holding.claim.task)
+            await binding.aprepare()
+            value = await holding.task.invoke(run, args, kwargs)
+            failpoints.reached("after_body", holding.claim.task)
+        ended = _returned(holding, run, value)
+    except LeaseLost:
+        await undisturbed(binding.adiscard())
+        raise
+    except BaseException as error:
+        ended = _raised(holding, run, error)
+    return await undisturbed(binding.aclose(ended))
+
+
+def _returned(holding: Holding, run: Run, value: Any) -> Concluded:
+    task, claim = holding.task, holding.claim
+    verdict = decide(task.options, task.cycle, claim, returned(task.options, value), run.effects)
+    return Concluded(holding, verdict, tuple(run.effects.requests), has_returned=True)
+
+
+def _raised(holding: Holding, run: Run, error: BaseException) -> Concluded:
+    task, claim = holding.task, holding.claim
+    ending = raised(task.options, claim, error, now=SystemClock().now(), spread=spread())
+    verdict = decide(task.options, task.cycle, claim, ending, run.effects)
+    return Concluded(holding, verdict, tuple(run.effects.requests), cause=error)
+
+
+_counters: dict[tuple[App, str], Counter] = {}
+
+
+def counter_of(task: AnyTask, worker: str) -> Counter:
+    """This process's own connections, kept from one errand to the next."""
+    app = cast(App, task.desk)
+    if (app, worker) not in _counters:
+        _counters[app, worker] = Counter(app, worker)
+    return _counters[app, worker]
+
+
+def _called(
+    holding: Holding, run: Run, binding: Binding, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    with as_current(run), context.restored(holding.claim.context):
+        failpoints.reached("before_body", holding.claim.task)
+        binding.prepare()
+        value = holding.task.invoke(run, args, kwargs)
+        failpoints.reached("after_body", holding.claim.task)
+        return value
 
 
 def find_task(order: Order) -> AnyTask:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from duly.clock import Clock
 from duly.executors.children import (
@@ -25,19 +25,27 @@ from duly.executors.children import (
     Stopped,
 )
 from duly.ids import spread
-from duly.job import Delivery, Request
+from duly.job import Delivery
 from duly.kinds.outcome import Effects, Raised
-from duly.lifecycle import CRASH_CAP, Crash, Release, Verdict
+from duly.lifecycle import CRASH_CAP, Again, Crash, Done, Release, Verdict
 from duly.run import Run, Signal, decide, limit_exceeded
-from duly.worker.endings import failed, handed_back
-from duly.worker.errand import ENTRY, can_travel, modules_of, order_for, unpack_report, unpack_signal
+from duly.worker.endings import Concluded, failed, handed_back
+from duly.worker.errand import (
+    ENTRY,
+    Report,
+    can_travel,
+    modules_of,
+    order_for,
+    unpack_report,
+    unpack_signal,
+)
 from duly.worker.hand import Holding
 
 
 class Conclude(Protocol):
     """Takes a run's end from whatever thread it happens in."""
 
-    def __call__(self, holding: Holding, verdict: Verdict, then: tuple[Request, ...] = ()) -> None: ...
+    def __call__(self, ended: Concluded) -> None: ...
 
 
 class Isolation:
@@ -48,6 +56,7 @@ class Isolation:
         *,
         slots: int,
         clock: Clock,
+        worker: str,
         stop_grace: timedelta,
         tell: Callable[[Holding, Signal], None],
         conclude: Conclude,
@@ -55,6 +64,7 @@ class Isolation:
     ) -> None:
         self._slots = slots
         self._clock = clock
+        self._worker = worker
         self._stop_grace = stop_grace
         self._tell = tell
         self._conclude = conclude
@@ -67,7 +77,7 @@ class Isolation:
         options = holding.task.options
         errand = Errand(
             ENTRY,
-            order_for(holding.task, holding.claim),
+            order_for(holding.task, holding.claim, self._worker),
             soft_limit=options.soft_limit,
             hard_limit=options.hard_limit,
             imports=("duly.worker.errand", *modules_of(holding.task)),
@@ -93,12 +103,17 @@ class Isolation:
         try:
             failure = future.exception()
             if failure is None:
-                report = unpack_report(future.result())
-                self._conclude(holding, report.verdict, report.then)
+                self._conclude(reported(holding, unpack_report(future.result())))
             else:
-                self._conclude(holding, self._child_verdict(holding, run, failure))
+                self._conclude(self._unreported(holding, self._child_verdict(holding, run, failure)))
         except BaseException as error:  # a callback's exception would be swallowed, and its slot with it
             self._fail(error)
+
+    def _unreported(self, holding: Holding, verdict: Verdict) -> Concluded:
+        """A child that died after its commit could not say so: the store is asked before anything is said."""
+        if holding.task.options.delivery is not Delivery.EXACTLY_ONCE:
+            return Concluded(holding, verdict)
+        return Concluded(holding, verdict, meant=Done() if holding.task.cycle is None else Again())
 
     def _child_verdict(self, holding: Holding, run: Run, failure: BaseException) -> Verdict:
         match failure:
@@ -129,6 +144,11 @@ class Isolation:
         return decide(options, holding.task.cycle, claim, ending, run.effects)
 
 
+def reported(holding: Holding, report: Report) -> Concluded:
+    """What a child says of its run."""
+    return Concluded(holding, report.verdict, report.then, answer=report.answer, meant=report.meant)
+
+
 def crashed(holding: Holding, evidence: str) -> Verdict:
     """Alone in its process, so the body did it. A perpetual's third death fails the cycle, not the task."""
     task, claim = holding.task, holding.claim
@@ -152,3 +172,15 @@ def runs_in_child(holding: Holding) -> bool:
 def needs_record(holding: Holding) -> bool:
     """A start that must be durable first: where nobody may start twice, and where deaths are counted."""
     return holding.task.options.delivery is Delivery.AT_MOST_ONCE or runs_in_child(holding)
+
+
+class Start(NamedTuple):
+    """What is recorded of a start."""
+
+    isolated: bool
+    once: bool
+
+
+def kind_of_start(holding: Holding) -> Start:
+    """The promise of the code that starts it counts, whatever it was when the job was enqueued."""
+    return Start(runs_in_child(holding), holding.task.options.delivery is Delivery.AT_MOST_ONCE)

@@ -11,14 +11,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
-from typing import NamedTuple
 
 from duly import failpoints
 from duly.app import App
 from duly.converse import converse
 from duly.errors import StoreError, StoreMoved, StoreUnavailable
 from duly.ids import spread
-from duly.job import Delivery, Fence
+from duly.job import Fence
 from duly.kinds import periodic
 from duly.lifecycle import Fail, Settled
 from duly.run import Progress, Signal, Throttle, describe
@@ -26,10 +25,11 @@ from duly.schedules import register
 from duly.stores.contract import Ask, Claimed, Scope, Settlement, Switch
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import Bench
+from duly.worker.doubts import sort_out
 from duly.worker.endings import Concluded, settlement_of, tell_end
 from duly.worker.failures import hook_call
 from duly.worker.hand import Halt, Hand, Holding
-from duly.worker.isolation import runs_in_child
+from duly.worker.isolation import kind_of_start
 from duly.worker.lanes import Lanes
 from duly.worker.outage import backoff
 from duly.worker.seeds import seeds
@@ -64,6 +64,7 @@ class Pump:
         self._signals: deque[tuple[Holding, Signal]] = deque()
         self._progress: dict[Fence, str] = {}
         self._unsettled: list[Concluded | Settlement] = []
+        self._doubtful: list[Concluded] = []
         self._tempo = Tempo(since=time.monotonic())
         self._look_at = 0.0
         self._seed_at = 0.0
@@ -122,13 +123,37 @@ class Pump:
         self._send_signals()
         concluded = self._bench.collect()
         self._tempo.note(len(concluded), time.monotonic())
-        self._unsettled.extend(concluded)
+        self._take_in(concluded)
         is_due = time.monotonic() >= self._look_at
         if self._unsettled or (self._can_take and is_due):
             self._exchange()
         else:
             self._rest()
         self._keep_house()  # after the settle: what cannot be swept must not hold up what has ended
+
+    def _take_in(self, concluded: list[Concluded]) -> None:
+        """Most ends are still to be settled; some runs have done it themselves, and of some nobody knows."""
+        for item in concluded:
+            if item.answer is not None:
+                self._settled_itself(item, item.answer)
+            elif item.meant is not None:
+                self._doubtful.append(item)
+            else:
+                self._unsettled.append(item)
+        if self._doubtful:
+            self._sort_out()
+
+    def _settled_itself(self, item: Concluded, answer: Settled) -> None:
+        self._hand.drop([_fence(item)])
+        self._tell_end(item, answer)
+        self._look_at = 0.0  # its slot is free
+
+    def _sort_out(self) -> None:
+        found = sort_out(self._store, self._doubtful)
+        self._doubtful = []
+        self._unsettled.extend(found.others)
+        for item in found.settled:
+            self._settled_itself(item, Settled.SETTLED)
 
     def _rest(self) -> None:
         """Wait for the bell or the next moment of our own. The flag goes up before the last look around."""
@@ -225,7 +250,7 @@ class Pump:
             if answer is Settled.BUSY:
                 self._unsettled.append(item)
             elif isinstance(item, Concluded):
-                self._tell_end(item, answer)
+                self._tell_end(*self._seen_again(item, answer))
         self._hand.drop(
             [_fence(item) for item, answer in zip(ended, answers, strict=True) if answer is not Settled.BUSY]
         )
@@ -233,6 +258,17 @@ class Pump:
             self._store.ring()
         if self._unsettled:
             self.bell.wait(BUSY_PAUSE)
+
+    def _seen_again(self, item: Concluded, answer: Settled) -> tuple[Concluded, Settled]:
+        """A COMMIT that was on its way when we looked may have come first after all."""
+        if item.meant is None:
+            return item, answer
+        try:
+            settled = sort_out(self._store, [item]).settled
+        except StoreError as error:
+            log.warning("job %s: its end cannot be looked up: %s", item.holding.claim.id, error)
+            return item, answer
+        return (settled[0], Settled.SETTLED) if settled else (item, answer)
 
     def _after_claim(self, claimed: Claimed, *, had_settled: bool) -> None:
         holdings = [
@@ -247,7 +283,9 @@ class Pump:
         self._bench.offer(holdings)
         if len(holdings) < len(claimed.claims):
             self._unsettled.extend(take_turns(self._app, claimed))
-        self.is_idle = not claimed.claims and not had_settled and self._bench.is_empty and not self._unsettled
+        self.is_idle = (
+            not claimed.claims and not had_settled and self._bench.is_empty and not self.has_unsettled
+        )
         self._look_at = time.monotonic() + (0.0 if claimed.claims or had_settled else self._pause(claimed))
 
     def _pause(self, claimed: Claimed) -> float:
@@ -274,8 +312,8 @@ class Pump:
         """Record starts, then start. Recording is idempotent, so a lost answer is simply asked for again."""
         waiting = self._bench.take_to_begin()
         while waiting:
-            kind = _kind_of_start(waiting[0])
-            part = [holding for holding in waiting if _kind_of_start(holding) == kind]
+            kind = kind_of_start(waiting[0])
+            part = [holding for holding in waiting if kind_of_start(holding) == kind]
             fences = [holding.claim.fence for holding in part]
             try:
                 begun = self._store.run(self._store.begin(fences, isolated=kind.isolated, once=kind.once))
@@ -350,19 +388,7 @@ class Pump:
     @property
     def has_unsettled(self) -> bool:
         """Ends the store has not heard of."""
-        return bool(self._unsettled)
-
-
-class Start(NamedTuple):
-    """What is recorded of a start."""
-
-    isolated: bool
-    once: bool
-
-
-def _kind_of_start(holding: Holding) -> Start:
-    """The promise of the code that starts it counts, whatever it was when the job was enqueued."""
-    return Start(runs_in_child(holding), holding.task.options.delivery is Delivery.AT_MOST_ONCE)
+        return bool(self._unsettled or self._doubtful)
 
 
 def _fence(item: Concluded | Settlement) -> Fence:

@@ -18,7 +18,8 @@ from duly.errors import DefinitionError, DulyError, SchemaMismatch, StoreError, 
 from duly.ids import worker_id
 from duly.job import Fence
 from duly.run import Signal
-from duly.stores.contract import Order, WorkerCard
+from duly.stores.contract import Order, Renewal, WorkerCard
+from duly.stores.drive import Operation
 from duly.version import __version__
 from duly.worker.arrival import await_store
 from duly.worker.beat import Heartbeat, stop_grace
@@ -29,6 +30,7 @@ from duly.worker.lanes import Lanes
 from duly.worker.memory import resident_bytes
 from duly.worker.outage import Outage
 from duly.worker.pump import Pump
+from duly.worker.transaction import Counter
 from duly.worker.relay import Relay
 
 log = logging.getLogger("duly.worker")
@@ -175,7 +177,7 @@ class Worker:
         bench = Bench(
             slots=self.concurrency,
             loop=loop,
-            clock=self.app.clock,
+            counter=Counter(self.app, self.id, renewal=lambda: self._renewal(lanes, hand)),
             trusts_lease=beat.trusts_lease,
             wake=self._wake,
             tell=self._tell,
@@ -202,6 +204,9 @@ class Worker:
             bench.close(timedelta(seconds=1))
             pump.bell.close()
         self._leave(hand)
+
+    def _renewal(self, lanes: Lanes, hand: Hand) -> Operation[Renewal]:
+        return self.app.store.renew(self._card(lanes), hand.fences(), self.app.settings.lease)
 
     def _arrive(self, lanes: Lanes, hand: Hand) -> Heartbeat | None:
         """The first beat opens the store; without one the worker has no lease to claim under."""
@@ -327,6 +332,7 @@ class Worker:
 def _check_tasks(app: App) -> None:
     """A limit that cannot be kept is an error before anything runs, not a surprise in the middle."""
     for task in app.tasks.values():
+        app.check_promise(task.options.delivery, task.name)
         if task.options.needs_process and not can_travel(task):
             raise DefinitionError(
                 f"Task {task.name} is defined inside a function, where a child process cannot find it: "

@@ -47,7 +47,7 @@ def _settle_one(world: World, worker: str, settlement: Settlement) -> Settled:
         world.tallies["superseded"] += 1
     elif conclusion.event != "cancel":
         put(world, _follow_ups(settlement, own, standing))
-    return conclusion.answer
+    return settlement.answer(conclusion)
 
 
 def _is_recorded(row: Row, fence: Fence) -> bool:

@@ -60,11 +60,11 @@ class Driver:
         patience: timedelta = PATIENCE,
         moment: str | None = None,
     ) -> None:
-        self._address = parse(url)
-        self._spell = Spelling(check_namespace(namespace), moment)
+        self.address = self._address = parse(url)
+        self.spell = self._spell = Spelling(check_namespace(namespace), moment)
         self._operations = operations
         self._migrations = shipped() if migrations is None else migrations
-        self._patience = patience
+        self.patience = self._patience = patience
         self._manner = Manner(self._spell, patience)
         self._opening = threading.Lock()
         self._pool: Pool | None = None

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from duly.ids import new_nonce
 from duly.stores.drive import Operation
@@ -37,13 +37,21 @@ SHELF: Final = 4
 _PREFIX: Final = re.compile(r"\bduly_")
 
 
-def connect(address: Address, *, creates: bool = False, reads_only: bool = False) -> sqlite3.Connection:
+def connect(
+    address: Address,
+    *,
+    creates: bool = False,
+    reads_only: bool = False,
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
+    isolation_level: Literal["IMMEDIATE"] | None = None,
+) -> sqlite3.Connection:
     """A handle set up our way. Only the first opening may create the file: one that was deleted stays so."""
     connection = sqlite3.connect(
         f"{Path(address.path).as_uri()}?mode={'rwc' if creates else 'rw'}",
         uri=True,
         timeout=SHORT_WAIT,
-        isolation_level=None,
+        isolation_level=isolation_level,
+        factory=factory,
         check_same_thread=False,
         cached_statements=256,
     )

@@ -30,6 +30,7 @@ from duly.stores.sqlite.filelock import FileLock
 from duly.stores.sqlite.journal import has_reset_race
 from duly.stores.sqlite.migrate import Migration, Schema, check_schema, missing, read_schema
 from duly.stores.sqlite.opening import Opened, Opening, sqlite_version
+from duly.stores.sqlite.turns import refuse_second_writer
 
 T = TypeVar("T")
 
@@ -51,10 +52,10 @@ class Driver:
         patience: timedelta = PATIENCE,
     ) -> None:
         self.url = url
-        self._address = parse(url)
-        self._spell = spelling(check_namespace(namespace))
+        self.address = self._address = parse(url)
+        self.spell = self._spell = spelling(check_namespace(namespace))
         self._migrations = tuple(migrations)
-        self._patience = patience
+        self.patience = self._patience = patience
         self._steps = Opening(self._address, self._spell, self._migrations, clock or SystemClock(), patience)
         self._opening = threading.Lock()
         self._desk: Desk | None = None
@@ -88,6 +89,10 @@ class Driver:
             desk, self._desk = self._desk, None
         if desk is not None and desk.pid == os.getpid():
             desk.close()
+
+    def refuse(self, reason: str) -> None:
+        """In a process that must not use the file: every operation says why."""
+        self._refusal = reason
 
     def _ready(self) -> Desk:
         desk = self._desk
@@ -164,11 +169,15 @@ class Driver:
 
     def run(self, operation: Operation[T]) -> T:
         """Perform in one transaction, shared with whatever other threads write at the moment."""
+        if operation.writes:
+            refuse_second_writer(self.path, operation.name)
         desk = self._ready()
         return desk.writer.write(operation) if operation.writes else desk.read(operation)
 
     async def arun(self, operation: Operation[T]) -> T:
         """The same without holding up the event loop."""
+        if operation.writes:
+            refuse_second_writer(self.path, operation.name)
         desk = self._desk
         if desk is None or desk.pid != os.getpid():
             desk = await asyncio.to_thread(self._ready)

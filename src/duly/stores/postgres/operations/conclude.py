@@ -44,7 +44,7 @@ def settle_row(world: World, row: Row, settlement: Settlement) -> Steps[Settled]
     elif conclusion.event != "cancel":
         follow_ups = _follow_ups(settlement, own, standing)
         yield from place_arrivals(world, [Arrival.of(request, world.now) for request in follow_ups])
-    return conclusion.answer
+    return settlement.answer(conclusion)
 
 
 def _own(world: World, row: Row, settlement: Settlement) -> Steps[list[Request]]:

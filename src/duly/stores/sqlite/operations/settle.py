@@ -118,7 +118,7 @@ def _settle_one(world: World, worker: str, settlement: Settlement) -> Steps[Sett
         yield from world.tally("superseded")
     elif conclusion.event != "cancel":
         yield from put(world, _follow_ups(settlement, own, standing))
-    return conclusion.answer
+    return settlement.answer(conclusion)
 
 
 def _is_recorded(row: Row, fence: Fence) -> bool:

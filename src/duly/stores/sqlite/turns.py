@@ -1,0 +1,139 @@
+"""Whose turn it is to write, for those who write longer than an operation does: bodies with a transaction.
+
+They wait in a line of their own within the process, then in the kernel's queue behind every other process
+and the engine's own writer. Whoever waits can be told to stop waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Final
+
+from duly.errors import StoreBusy
+from duly.stores.sqlite.filelock import FileLock
+
+LOOK: Final = 0.05
+"""Seconds between two looks whether the turn is still wanted; also how late an interrupt may strike."""
+
+
+class GaveUp(Exception):
+    """The turn is not wanted any more."""
+
+
+class Line:
+    """The bodies of one process that want to write to one file, in the order they came."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.lock_path = f"{path}-duly.lock"
+        self._changed = threading.Condition()
+        self._waiting: deque[Turn] = deque()
+
+    def join(self, turn: Turn, is_wanted: Callable[[], bool]) -> None:
+        """Wait to be the first."""
+        with self._changed:
+            self._waiting.append(turn)
+            while self._waiting[0] is not turn:
+                if not is_wanted():
+                    raise GaveUp
+                self._changed.wait(LOOK)
+
+    def leave(self, turn: Turn) -> None:
+        """Let the next one go."""
+        with self._changed:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+            self._changed.notify_all()
+
+
+class Turn:
+    """The right to write. Every step leaves a trace, so that `end` undoes what an interrupt cut short."""
+
+    def __init__(self, line: Line) -> None:
+        self.path = line.path
+        self._line = line
+        self._wait: _Wait | None = None
+        self._taken_at: float | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Nobody else can write."""
+        return self._taken_at is not None
+
+    @property
+    def held(self) -> float:
+        """Seconds for which nobody else could write."""
+        return 0.0 if self._taken_at is None else time.monotonic() - self._taken_at
+
+    def take(self, is_wanted: Callable[[], bool]) -> None:
+        """Wait for the turn; GaveUp when it is not wanted any more."""
+        self.end()  # of an earlier try that was interrupted
+        self._line.join(self, is_wanted)
+        self._wait = _Wait(self._line.lock_path)
+        self._wait.run(is_wanted)
+        self._taken_at = time.monotonic()
+
+    def end(self) -> None:
+        """Whatever was taken is free again; may be said twice."""
+        self._taken_at = None
+        if self._wait is not None:
+            self._wait.end()
+            self._wait = None
+        self._line.leave(self)
+
+
+class _Wait:
+    """A place in the kernel's queue, which only a thread that may be left behind can hold."""
+
+    def __init__(self, lock_path: str) -> None:
+        self._lock = FileLock(lock_path)
+        self._mutex = threading.Lock()
+        self._is_over = threading.Event()
+        self._is_waiting = False
+        self._is_left = False
+
+    def run(self, is_wanted: Callable[[], bool]) -> None:
+        if self._lock.try_acquire():
+            return
+        self._is_waiting = True
+        threading.Thread(target=self._queue_up, name="duly-sqlite-turn", daemon=True).start()
+        while not self._is_over.wait(LOOK):
+            if not is_wanted():
+                raise GaveUp
+
+    def _queue_up(self) -> None:
+        self._lock.acquire()
+        with self._mutex:
+            self._is_waiting = False
+            self._is_over.set()
+            if self._is_left:
+                self._lock.close()
+
+    def end(self) -> None:
+        with self._mutex:
+            if self._is_waiting:
+                self._is_left = True  # the thread closes it when its turn comes
+            else:
+                self._lock.close()
+
+
+_current: ContextVar[Turn | None] = ContextVar("duly_sqlite_turn", default=None)
+
+
+def holds_here(turn: Turn) -> None:
+    """From here on this body holds the file."""
+    _current.set(turn)
+
+
+def refuse_second_writer(path: str, doing: str) -> None:
+    """A body that waits for itself would wait for ever: tell it at once."""
+    turn = _current.get()
+    if turn is not None and turn.path == path and turn.is_held:
+        raise StoreBusy(
+            f"{doing} needs to write to {path}, which this task's own transaction holds. Use run.connection "
+            "for it, or call it before the first statement (SQLite has one writer at a time)."
+        )

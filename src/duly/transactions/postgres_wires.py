@@ -1,0 +1,220 @@
+"""Connections to PostgreSQL that a body may work on but not end, and what is said at their end.
+
+A connection begins its transaction by itself at the body's first statement, in the same message with two
+settings that end with it: how long it may idle, and a mark by which we know it again. At the end the marks
+are compared, so a body that committed by itself is found out, whatever way it took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import timedelta
+from typing import Any, Final, NoReturn, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus, TransactionStatus
+
+from duly.errors import LeaseLost, TransactionEnded
+from duly.stores.drive import Operation, Row
+from duly.stores.postgres.attempt import Command
+from duly.stores.postgres.caller import ARRIVAL
+from duly.stores.postgres.faults import is_conflict, is_cut_off
+from duly.stores.postgres.operations.moment import MOMENT
+from duly.stores.postgres.spelling import CLOCK, LOCK_PATIENCE, Spelling
+from duly.stores.postgres.wire import AsyncWire, Wire
+from duly.transactions.contract import CommitUnknown, Conflict, CutOff, IdledOut
+from duly.transactions.words import ABANDONED, ENDED, FAILED, NOT_YOURS, UNFINISHED
+
+T = TypeVar("T")
+
+BEGIN: Final = """
+begin; set local idle_in_transaction_session_timeout = {idle}; set local duly.run = '{mark}'"""
+LAST_WORDS: Final = """
+savepoint duly_end; set local lock_timeout = {lock};
+select current_setting('duly.run', true), set_config('synchronous_commit',
+    case current_setting('synchronous_commit') when 'off' then 'on' when 'local' then 'on'
+        else current_setting('synchronous_commit') end, true);"""
+UNDO: Final = b"rollback to savepoint duly_end"
+COMMIT: Final = b"commit"
+
+
+class Loan:
+    """How far one run is with its connection."""
+
+    def __init__(self, run_id: str, lease: timedelta) -> None:
+        self.mark = run_id.replace("'", "").replace("\\", "")
+        idle = max(1000, lease // timedelta(milliseconds=1))
+        self.beginning = BEGIN.format(idle=idle, mark=self.mark).encode()
+        self.has_begun = False
+        self.is_abandoned = False
+        self.is_ours = False
+        """The body has ended; what is said from here on is said by us."""
+
+    def must_begin(self, status: TransactionStatus) -> bool:
+        """Whether a transaction must be opened before the body's next word goes out."""
+        if self.is_ours or status is not TransactionStatus.IDLE:
+            return False
+        if self.has_begun:
+            raise TransactionEnded(ENDED)
+        if self.is_abandoned:
+            raise LeaseLost(ABANDONED)
+        return True
+
+    def refuse(self, word: str) -> None:
+        """Some things only we may do."""
+        if not self.is_ours:
+            raise TransactionEnded(NOT_YOURS.format(word=f"connection.{word}()"))
+
+
+def _begin(pgconn: Any, text: bytes) -> Generator[Any, Any, None]:
+    pgconn.send_query(text)
+    results: Any = yield from execute(pgconn)
+    for result in results:
+        if result.status == ExecStatus.FATAL_ERROR:
+            raise errors.error_from_result(result)
+
+
+class BodyConnection(Wire):
+    """What `run.connection` is: a psycopg connection that begins by itself and is not the body's to end."""
+
+    loan: Loan | None = None
+
+    def wait(self, gen: Any, *limits: Any, **named: Any) -> Any:
+        """Drive the conversation; called by the driver for everything it does."""
+        loan = self.loan
+        if loan is not None and loan.must_begin(self.info.transaction_status):
+            super().wait(_begin(self.pgconn, loan.beginning))
+            loan.has_begun = True
+        return super().wait(gen, *limits, **named)
+
+    def commit(self) -> None:
+        """Refused: Duly commits when the body has returned."""
+        self._refuse("commit")
+        super().commit()
+
+    def rollback(self) -> None:
+        """Refused: raise an exception to roll back, or use `transaction()` for a part."""
+        self._refuse("rollback")
+        super().rollback()
+
+    def close(self) -> None:
+        """Refused: the connection goes back to where it came from."""
+        self._refuse("close")
+        super().close()
+
+    def set_autocommit(self, value: bool) -> None:
+        """Refused: effects that commit by themselves are not tied to the run."""
+        self._refuse("set_autocommit")
+        super().set_autocommit(value)
+
+    def _refuse(self, word: str) -> None:
+        if self.loan is not None:
+            self.loan.refuse(word)
+
+
+class AsyncBodyConnection(AsyncWire):
+    """The same on an event loop."""
+
+    loan: Loan | None = None
+
+    async def wait(self, gen: Any, *limits: Any, **named: Any) -> Any:
+        """Drive the conversation; called by the driver for everything it does."""
+        loan = self.loan
+        if loan is not None and loan.must_begin(self.info.transaction_status):
+            await super().wait(_begin(self.pgconn, loan.beginning))
+            loan.has_begun = True
+        return await super().wait(gen, *limits, **named)
+
+    async def commit(self) -> None:
+        """Refused: Duly commits when the body has returned."""
+        self._refuse("commit")
+        await super().commit()
+
+    async def rollback(self) -> None:
+        """Refused: raise an exception to roll back, or use `transaction()` for a part."""
+        self._refuse("rollback")
+        await super().rollback()
+
+    async def close(self) -> None:
+        """Refused: the connection goes back to where it came from."""
+        self._refuse("close")
+        await super().close()
+
+    async def set_autocommit(self, value: bool) -> None:
+        """Refused: effects that commit by themselves are not tied to the run."""
+        self._refuse("set_autocommit")
+        await super().set_autocommit(value)
+
+    def _refuse(self, word: str) -> None:
+        if self.loan is not None:
+            self.loan.refuse(word)
+
+
+AnyBodyConnection = BodyConnection | AsyncBodyConnection
+
+
+# --- the end of a transaction, said once for threads and loops ------------------------------------
+
+
+def check(wire: AnyBodyConnection) -> None:
+    match wire.info.transaction_status:
+        case TransactionStatus.INTRANS:
+            return
+        case TransactionStatus.INERROR:
+            raise TransactionEnded(FAILED)
+        case TransactionStatus.ACTIVE:
+            raise TransactionEnded(UNFINISHED)
+        case TransactionStatus.IDLE:
+            raise TransactionEnded(ENDED)
+        case _:
+            raise CutOff("the connection to the server is lost")
+
+
+Results = list[list[Row]]
+
+
+def ending(operation: Operation[T], spell: Spelling, mark: str) -> Generator[Command, Results, T]:
+    """An operation as the last one of a transaction that reads what is committed, in few words."""
+    steps = operation.steps()
+    rows: list[Row] | None = None
+    while True:
+        try:
+            statement = next(steps) if rows is None else steps.send(rows)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        if statement is MOMENT:
+            marked, rows = yield Command(_last_words(spell))
+            if marked[0][0] != mark:
+                raise TransactionEnded(ENDED)
+        else:
+            found = yield Command(spell(statement.text), statement.parameters)
+            rows = found[-1] if found else []
+
+
+def _last_words(spell: Spelling) -> bytes:
+    lock = str(LOCK_PATIENCE // timedelta(milliseconds=1))
+    return spell.script(LAST_WORDS, lock=lock) + spell.script(ARRIVAL, clock=CLOCK)
+
+
+def told(error: BaseException) -> NoReturn:
+    """What an error at the end means for the run."""
+    cause = error if isinstance(error, psycopg.Error) else error.__cause__
+    if isinstance(cause, errors.IdleInTransactionSessionTimeout):
+        raise IdledOut(str(cause).strip()) from error
+    if isinstance(cause, psycopg.Error) and is_conflict(cause):
+        raise Conflict(str(cause).strip()) from error
+    if isinstance(cause, psycopg.Error) and is_cut_off(cause):
+        raise CutOff(str(cause).strip()) from error
+    raise error
+
+
+def not_committed(error: BaseException) -> NoReturn:
+    """What an error at COMMIT means: only a server that answered "no" has certainly rolled back."""
+    if is_conflict(error):
+        raise Conflict(str(error).strip()) from error
+    if isinstance(error, psycopg.Error) and error.sqlstate is not None and not is_cut_off(error):
+        raise error
+    raise CommitUnknown(str(error).strip() or type(error).__name__) from error

@@ -1,0 +1,362 @@
+"""Transactions on SQLite, on handles kept for bodies alone.
+
+A transaction begins at the body's first statement, with the write lock: SQLite has one writer at a time, and
+a body that wrote without its turn would starve or be starved. Only we may end it, which SQLite itself sees
+to: its authorizer refuses COMMIT and ROLLBACK, whatever way they come.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, Final, TypeVar, cast
+
+from duly.errors import LeaseLost, TransactionEnded
+from duly.stores.drive import Operation
+from duly.stores.sqlite import SqliteStore
+from duly.stores.sqlite.connection import abandon, connect, deadline, pause_briefly, perform
+from duly.stores.sqlite.faults import Identity, code_of, explained, is_busy
+from duly.stores.sqlite.turns import GaveUp, Line, Turn, holds_here
+from duly.transactions.contract import CommitUnknown
+from duly.transactions.words import ABANDONED, ENDED, NOT_YOURS
+
+T = TypeVar("T")
+
+# The texts differ from what a body would write, because statements are kept prepared by their text.
+BEGIN: Final = "BEGIN IMMEDIATE /* duly */"
+COMMIT: Final = "COMMIT /* duly */"
+ROLLBACK: Final = "ROLLBACK /* duly */"
+SHELF: Final = 4
+FORBIDDEN: Final = {sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH}
+
+
+class BodyCursor(sqlite3.Cursor):
+    """A cursor whose first statement begins the transaction."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> BodyCursor:
+        """As in sqlite3."""
+        with _body_connection(self).entered():
+            super().execute(sql, parameters)
+        return self
+
+    def executemany(self, sql: str, seq_of_parameters: Iterable[Any], /) -> BodyCursor:
+        """As in sqlite3."""
+        with _body_connection(self).entered():
+            super().executemany(sql, seq_of_parameters)
+        return self
+
+    def executescript(self, sql_script: str, /) -> BodyCursor:
+        """Refused: it commits first."""
+        raise TransactionEnded(NOT_YOURS.format(word="executescript(), which commits first,"))
+
+
+def _body_connection(cursor: sqlite3.Cursor) -> BodyConnection:
+    return cast(BodyConnection, cursor.connection)
+
+
+class BodyConnection(sqlite3.Connection):
+    """What `run.connection` is: a sqlite3 connection that begins by itself and is not the body's to end."""
+
+    transaction: SqliteTransaction | None = None
+
+    def cursor(self, factory: Any = BodyCursor) -> Any:
+        """As in sqlite3."""
+        return super().cursor(factory)
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """As in sqlite3."""
+        found: sqlite3.Cursor = self.cursor().execute(sql, parameters)
+        return found
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        """As in sqlite3."""
+        found: sqlite3.Cursor = self.cursor().executemany(sql, parameters)
+        return found
+
+    def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
+        """Refused: it commits first."""
+        found: sqlite3.Cursor = self.cursor().executescript(sql_script)
+        return found
+
+    def commit(self) -> None:
+        """Refused: Duly commits when the body has returned."""
+        raise TransactionEnded(NOT_YOURS.format(word="connection.commit()"))
+
+    def rollback(self) -> None:
+        """Refused: raise an exception to roll back, or use a SAVEPOINT for a part."""
+        raise TransactionEnded(NOT_YOURS.format(word="connection.rollback()"))
+
+    def close(self) -> None:
+        """Refused while it is lent: it goes back to where it came from."""
+        if self.transaction is not None:
+            raise TransactionEnded(NOT_YOURS.format(word="connection.close()"))
+        super().close()
+
+    def __enter__(self) -> BodyConnection:
+        """Refused: `with connection:` commits at its end."""
+        raise TransactionEnded(NOT_YOURS.format(word="`with connection:`, which commits at its end,"))
+
+    @contextmanager
+    def entered(self) -> Generator[None, None, None]:
+        """Around each statement of the body."""
+        if self.transaction is None:
+            yield
+            return
+        self.transaction.enter()
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if code_of(error) == sqlite3.SQLITE_AUTH:
+                raise TransactionEnded(NOT_YOURS.format(word="COMMIT, ROLLBACK or ATTACH")) from error
+            raise
+
+    # what we say, past everything above
+
+    def ours(self) -> sqlite3.Cursor:
+        """A cursor that knows nothing of bodies."""
+        cursor = super().cursor()
+        cursor.row_factory = None
+        return cursor
+
+    def say(self, text: str) -> None:
+        """Begin or end."""
+        self.is_ending = True
+        try:
+            self.ours().execute(text)
+        finally:
+            self.is_ending = False
+
+    is_ending: bool = False
+
+    def shut(self) -> None:
+        """Really close."""
+        self.transaction = None
+        super().close()
+
+
+def _guard(connection: BodyConnection) -> None:
+    me = weakref.ref(connection)
+
+    def decide(action: int, *_: str | None) -> int:
+        guarded = me()
+        if action in FORBIDDEN and guarded is not None and not guarded.is_ending:
+            return sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK
+
+    connection.set_authorizer(decide)
+
+
+class SqliteTransaction:
+    """One run's transaction."""
+
+    def __init__(self, source: SqliteSource, connection: BodyConnection) -> None:
+        self._source = source
+        self._connection = connection
+        self._turn = Turn(source.line)
+        self._is_abandoned = False
+        self.has_begun = False
+        self.is_cut_off = False
+        connection.transaction = self
+
+    @property
+    def connection(self) -> BodyConnection:
+        return self._connection
+
+    @property
+    def turn(self) -> Turn:
+        """The right to write."""
+        return self._turn
+
+    @property
+    def held(self) -> float:
+        return self._turn.held
+
+    def enter(self) -> None:
+        """Before each statement: begin with the first, and notice if somebody ended it since."""
+        if self._connection.in_transaction and self.has_begun:
+            return
+        if self.has_begun:
+            raise TransactionEnded(ENDED)
+        self._begin()
+
+    def _begin(self) -> None:
+        try:
+            self._turn.take(self._is_wanted)
+            self._source.identity.verify()
+            while not self._has_lock():
+                pause_briefly()
+        except GaveUp:
+            raise LeaseLost(ABANDONED) from None
+        except sqlite3.Error as error:
+            self.is_cut_off = True
+            raise explained(error, self._source.path, "begin a transaction") from error
+        self.has_begun = True
+        holds_here(self._turn)
+
+    def _has_lock(self) -> bool:
+        """Others who know nothing of turns may hold SQLite's own lock; they are waited for."""
+        try:
+            self._connection.say(BEGIN)
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            if self._is_abandoned:
+                raise GaveUp from error
+        return self._connection.in_transaction
+
+    def _is_wanted(self) -> bool:
+        return not self._is_abandoned
+
+    def run(self, operation: Operation[T]) -> T:
+        self.enter()
+        self._execute("SAVEPOINT duly_call")
+        try:
+            value = self._perform(operation)
+        except BaseException:
+            if self._connection.in_transaction:
+                self._execute("ROLLBACK TO duly_call")
+                self._execute("RELEASE duly_call")
+            raise
+        self._execute("RELEASE duly_call")
+        return value
+
+    def settle(self, operation: Operation[T]) -> T:
+        if not self._connection.in_transaction:
+            raise TransactionEnded(ENDED)
+        return self._perform(operation)
+
+    def _perform(self, operation: Operation[T]) -> T:
+        theirs, self._connection.text_factory = self._connection.text_factory, str
+        try:
+            return perform(self._connection.ours(), operation, self._source.spell)
+        except sqlite3.Error as error:
+            raise explained(error, self._source.path, operation.name) from error
+        finally:
+            self._connection.text_factory = theirs
+
+    def _execute(self, text: str) -> None:
+        self._connection.ours().execute(text)
+
+    def commit(self) -> None:
+        may_wait = deadline(self._source.patience)
+        while True:
+            try:
+                self._connection.say(COMMIT)
+                return
+            except sqlite3.Error as error:
+                if not self._connection.in_transaction:
+                    raise CommitUnknown(str(error)) from error
+                # With a rollback journal a reader keeps the commit waiting.
+                if not is_busy(error) or not may_wait():
+                    raise
+            pause_briefly()
+
+    def roll_back(self) -> None:
+        if self._connection.in_transaction:
+            with suppress(sqlite3.Error):  # then the handle is closed below, and that rolls back
+                self._connection.say(ROLLBACK)
+
+    def give_back(self) -> None:
+        self._source.take_back(self._connection)
+        self._turn.end()
+
+    def abandon(self) -> None:
+        self._is_abandoned = True
+
+
+class SqliteSource:
+    """Handles for bodies. Only one of them can be in a transaction at a time; the others wait for it."""
+
+    is_ambient = False
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.path = store.path
+        self.spell = store.spell
+        self.patience: timedelta = store.patience
+        self.line = Line(store.path)
+        self.identity = Identity(store.path)
+        self._store = store
+        self._lock = threading.Lock()
+        self._idle: list[BodyConnection] = []
+        self._lent: weakref.WeakSet[BodyConnection] = weakref.WeakSet()
+        _sources.add(self)
+
+    def lend(self, run_id: str) -> SqliteTransaction:
+        """A handle whose transaction begins with the first statement."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or self._open()
+        self._lent.add(connection)
+        return SqliteTransaction(self, connection)
+
+    async def alend(self, run_id: str) -> Any:
+        """The same for an event loop, in a thread of its own."""
+        from duly.transactions.sqlite_async import AsyncSqliteTransaction
+
+        return AsyncSqliteTransaction(self.lend(run_id))
+
+    def _open(self) -> BodyConnection:
+        self._store.open()
+        try:
+            connection = connect(self._store.address, factory=BodyConnection, isolation_level="IMMEDIATE")
+        except sqlite3.Error as error:
+            raise explained(error, self.path, "open") from error
+        assert isinstance(connection, BodyConnection)
+        _guard(connection)
+        return connection
+
+    def take_back(self, connection: BodyConnection) -> None:
+        """Keep it for the next run, as it was; close what is not as it should be."""
+        self._lent.discard(connection)
+        if connection.transaction is None:
+            return
+        connection.transaction = None
+        connection.row_factory, connection.text_factory = None, str
+        with self._lock:
+            if not connection.in_transaction and len(self._idle) < SHELF:
+                self._idle.append(connection)
+                return
+        connection.shut()
+
+    def close(self) -> None:
+        """Close what is not lent."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.shut()
+
+    # Forking: SQLite cannot serve a parent and a child through one handle, see connection.py of the store.
+
+    def forget(self) -> None:
+        """In a forked child: what the parent had lent to a body stays the parent's, and the file with it."""
+        self._lock = threading.Lock()
+        self.line = Line(self.path)
+        if self._lent:
+            for connection in list(self._lent):
+                abandon(connection)
+            self._store.refuse(
+                f"{self.path} was in use by a task's transaction when process {os.getppid()} forked this "
+                "one; SQLite cannot serve both. Start the process by spawning instead."
+            )
+
+
+_sources: weakref.WeakSet[SqliteSource] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for source in list(_sources):
+        source.close()
+
+
+def _after_fork_in_child() -> None:
+    for source in list(_sources):
+        source.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
