@@ -43,9 +43,8 @@ def ring_after_commit(given: Any, ring: Ring, *, has_committed: bool) -> None:
 def _ask_django(connection: Any, ring: Ring) -> None:
     if not connection.in_atomic_block:
         return  # set_autocommit(False): Django refuses to tell
-    here = set(connection.savepoint_ids)
-    # Who asked outside the savepoints we are in, or in one of them, hears of it whenever we would.
-    if not any(asked == ring and set(inside) <= here for inside, asked, *_ in connection.run_on_commit):
+    # Who asked in a savepoint that was undone is no longer on Django's list.
+    if all(asked != ring for _, asked, *_ in connection.run_on_commit):
         connection.on_commit(ring, robust=True)
 
 

@@ -177,6 +177,16 @@ def test_a_connection_rings_once_for_each_transaction(postgres: Shop) -> None:
     assert listeners == 1
 
 
+A_SLOW_COMMIT = (
+    "create function pg_temp.dawdle() returns trigger language plpgsql "
+    "as $$ begin perform pg_sleep(0.5); return null; end $$",
+    "create temporary table slow (id int)",
+    "create constraint trigger slow after insert on slow deferrable initially deferred "
+    "for each row execute function pg_temp.dawdle()",
+    "insert into slow values (1)",
+)
+
+
 def test_a_ring_of_a_connection_comes_after_its_commit(postgres: Shop) -> None:
     found: list[list[int]] = []
     rung = threading.Event()
@@ -188,6 +198,8 @@ def test_a_ring_of_a_connection_comes_after_its_commit(postgres: Shop) -> None:
     driver: Any = postgres.app.store
     driver.driver.ring = look
     with engine_on(postgres.users_url) as engine, engine.begin() as connection:
+        for statement in A_SLOW_COMMIT:
+            connection.exec_driver_sql(statement)
         postgres.ask(connection, 1)
 
     assert rung.wait(5)
