@@ -73,7 +73,8 @@ class Producer:
 
     def stop(self) -> None:
         self._is_over.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _ask(self) -> None:
         number = 0
@@ -99,7 +100,9 @@ class Load:
         self.windows: list[Window] = []
 
     def start(self) -> None:
-        """Ask, and wait until work flows."""
+        """Ask, and wait until all have come and work flows."""
+        store = self.app.store
+        until(lambda: len(store.run(store.workers())) == len(self.workers), 15)
         self.producer.start()
         until(lambda: len(self.runs()) > 50, 15)
 

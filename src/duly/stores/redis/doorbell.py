@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import redis
 
+from duly.ids import spread
+
 log = logging.getLogger("duly.redis")
 
 CONFIRMED_WITHIN: Final = 2.0
@@ -96,7 +98,7 @@ class Line:
                 backoff = 0.05
             except (redis.RedisError, OSError) as error:
                 log.debug("the doorbell's line is cut, polling goes on: %s", error)
-                self._is_over.wait(backoff)
+                self._is_over.wait(backoff * (1 - spread() / 2))  # not all processes at the same moment
                 backoff = min(LONGEST_BACKOFF, backoff * 2)
 
     def _listen(self) -> None:
