@@ -43,7 +43,7 @@ def _words() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=600.0, help="how long faults go on (600)")
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000, help="by default a new one")
     parser.add_argument("--kill-every", type=float, default=1.0, help="seconds between two SIGKILLs (1)")
-    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--rate", type=float, default=5.0, help="requests per second and producer (5)")
     parser.add_argument("--keep", metavar="DIR", help="where to keep the history; kept anyway on a violation")
     return parser.parse_args()

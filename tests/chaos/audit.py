@@ -19,7 +19,7 @@ from duly.errors import StoreBusy
 from duly.job import Claim, Fence
 from duly.lifecycle import EVENTS, Crash, wait_of
 from duly.stores.contract import Ask, Claimed, Renewal, Settlement, Store, Turned, WorkerCard
-from duly.stores.drive import Operation
+from duly.stores.drive import Operation, Steps
 
 T = TypeVar("T")
 Mark = tuple[str, int, str]
@@ -64,6 +64,17 @@ class AuditedStore:
             raise
         watched.answer(answer, called)
         return answer
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Whoever asks what kind of store this is gets the truth about the one behind it."""
+        return type(self._store)
+
+    def run_on(self, connection: Any, operation: Operation[T]) -> T:
+        return self._store.run_on(connection, _called(operation))
+
+    async def arun_on(self, connection: Any, operation: Operation[T]) -> T:
+        return await self._store.arun_on(connection, _called(operation))
 
     # what is written down
 
@@ -185,13 +196,26 @@ def audited(store: Store, journal: Journal) -> Store:
     return cast(Store, AuditedStore(store, journal))
 
 
+def _called(operation: Operation[T]) -> Operation[T]:
+    """Part of somebody's transaction: the question is on record, and only the commit decides the rest."""
+    if not isinstance(operation, Watched):
+        return operation
+    watched: Watched[T] = operation
+    watched.call()
+    return watched.inner or watched
+
+
 def _watched(
     operation: Operation[T],
     call: Callable[[], None],
     answer: Callable[[T, float], None],
     failure: Callable[[BaseException], None],
 ) -> Operation[T]:
-    return Watched(operation.name, operation.steps, operation.writes, operation, call, answer, failure)
+    def steps() -> Steps[T]:
+        call()  # somebody performs it in a transaction of his own
+        return operation.steps()
+
+    return Watched(operation.name, steps, operation.writes, operation, call, answer, failure)
 
 
 def _mark(fence: Fence) -> Mark:

@@ -20,7 +20,7 @@ from typing import Any, Final
 import psycopg
 import redis
 from tests.chaos.proxy import Proxy
-from tests.chaos.tables import ORDERS
+from tests.chaos.tables import EFFECTS, ORDERS
 from tests.servers import PostgresServer
 from tests.servers_redis import RedisServer
 
@@ -49,8 +49,8 @@ class Place(ABC):
     @abstractmethod
     def stop(self) -> None: ...
 
-    def orders(self) -> list[str] | None:
-        """What the producers' own transactions committed."""
+    def rows(self, table: str) -> list[list[Any]] | None:
+        """What the application's own table holds; None where it has none."""
         return None
 
 
@@ -71,6 +71,7 @@ class SqlitePlace(Place):
         if self.has_orders:
             with sqlite3.connect(self._disk / "duly.db") as connection:
                 connection.execute(ORDERS)
+                connection.execute(EFFECTS)
             connection.close()
 
     def strike(self, kind: str, seconds: float, strength: float) -> None:
@@ -95,13 +96,13 @@ class SqlitePlace(Place):
                     shutil.copy(file, self._disk.parent)
             subprocess.run(["umount", "-l", str(self._disk)], capture_output=True, check=False)
 
-    def orders(self) -> list[str] | None:
+    def rows(self, table: str) -> list[list[Any]] | None:
         if not self.has_orders:
             return None
         connection = sqlite3.connect(self._disk / "duly.db")
-        rows = connection.execute("select op from orders").fetchall()
+        rows = connection.execute(f"select * from {table}").fetchall()
         connection.close()
-        return [op for (op,) in rows]
+        return [list(row) for row in rows]
 
 
 class ServerPlace(Place):
@@ -163,6 +164,7 @@ class PostgresPlace(ServerPlace):
         self.url = f"postgresql://postgres@127.0.0.1:{self.proxy.start().port}/postgres"
         with psycopg.connect(self.true_url, autocommit=True) as connection:
             connection.execute(ORDERS)
+            connection.execute(EFFECTS)
 
     def strike_server(self, kind: str, seconds: float, strength: float) -> None:
         match kind:
@@ -185,9 +187,9 @@ class PostgresPlace(ServerPlace):
         self._server.stop(signal.SIGQUIT)
         shutil.rmtree(self._server.folder, ignore_errors=True)
 
-    def orders(self) -> list[str] | None:
+    def rows(self, table: str) -> list[list[Any]] | None:
         with psycopg.connect(self.true_url) as connection:
-            return [op for (op,) in connection.execute("select op from orders").fetchall()]
+            return [list(row) for row in connection.execute(f"select * from {table}".encode()).fetchall()]
 
 
 class RedisPlace(ServerPlace):

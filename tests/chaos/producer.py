@@ -133,6 +133,10 @@ class Producer:
             acted = order(job, by=journal.process)
             answer |= {"took_effect": bool(acted), "refused": acted.refused.get(job, "")}
 
+    def exact(self, op: str) -> None:
+        if shop.EXACT:
+            self._ask(self._rng.choice(shop.EXACT), op, self._rng.randint(0, 5))
+
     # in a transaction of one's own
 
     def bought(self, op: str) -> None:
@@ -185,6 +189,7 @@ ACTS: Final[dict[str, tuple[float, Callable[[Producer, str], None]]]] = {
     "cancel": (8, Producer.cancel),
     "retry": (2, Producer.retry),
     "bought": (8, Producer.bought),
+    "exact": (10, Producer.exact),
 }
 
 

@@ -40,7 +40,7 @@ class Conditions:
     lease: float = 2.0
     poll: float = 0.1
     grace: float = 2.0
-    workers: int = 3
+    workers: int = 4
     producers: int = 2
     rate: float = 5.0
     """Requests per second and producer."""
@@ -149,7 +149,8 @@ class ChaosRun:
     # what is written down
 
     def _write_head(self, plan: list[Step]) -> None:
-        environment = {**os.environ, FOLDER: str(self.folder), PROCESS: "describe", "DULY_URL": "memory://"}
+        own = {FOLDER: str(self.folder), PROCESS: "describe"}
+        environment = {**os.environ, **self._variables(), **own}
         told = subprocess.run(
             [sys.executable, "-c", "from tests.chaos import shop; print(shop.describe())"],
             cwd=ROOT,
@@ -177,7 +178,8 @@ class ChaosRun:
             for job in page:
                 self.journal.write("state", dump=name, **_row(job))
             before = page[-1].generation
-        self.journal.write("dump", name=name, phase="end", orders=self.place.orders())
+        tables = {table: self.place.rows(table) for table in ("orders", "effects")}
+        self.journal.write("dump", name=name, phase="end", **tables)
 
     def _measure_lag(self) -> None:
         """How late this machine wakes a thread: time bounds are widened by it."""

@@ -17,8 +17,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tests.chaos.journal import Journal, boot, own_journal
+from tests.chaos.tables import OWN_TABLE
 
 from duly import Duly, Retry, Run, codec
+from duly.app import AnyTask
 from duly.errors import StoreError
 
 app = Duly()
@@ -156,6 +158,46 @@ def bought(run: Run, op: str, payload: Any) -> None:
 def bought_keyed(run: Run, op: str, payload: Any) -> None:
     with told(run, op, payload):
         pass
+
+
+# --- exactly once: where the jobs lie in the database of their effects ----------------------------
+
+
+EXACT: Final[list[AnyTask]] = []
+
+if os.environ.get(OWN_TABLE):
+    mark = "?" if app.settings.url.startswith("sqlite") else "%s"
+    EFFECT = f"insert into effects values ({mark}, {mark}, {mark})"
+
+    @app.task(name="exact", delivery="exactly_once")
+    def exact(run: Run, op: str, failures: int) -> None:
+        with told(run, op, failures):
+            run.connection.execute(EFFECT, (run.idempotency_key, op, run.epoch))
+            stay(run, 0.1)
+
+    @app.task(name="aexact", delivery="exactly_once")
+    async def aexact(run: Run, op: str, failures: int) -> None:
+        with told(run, op, failures):
+            await run.connection.execute(EFFECT, (run.idempotency_key, op, run.epoch))
+            await astay(run, 0.1)
+
+    @app.task(
+        name="exact_flaky", delivery="exactly_once", retry=Retry(on=CloudError, attempts=4, first="300ms")
+    )
+    def exact_flaky(run: Run, op: str, failures: int) -> None:
+        """What it wrote before it failed must not be there."""
+        with told(run, op, failures):
+            run.connection.execute(EFFECT, (run.idempotency_key, op, run.epoch))
+            if run.attempt <= failures:
+                raise CloudError(f"attempt {run.attempt}")
+
+    @app.task(name="exact_child", delivery="exactly_once", executor="process")
+    def exact_child(run: Run, op: str, failures: int) -> None:
+        with told(run, op, failures):
+            run.connection.execute(EFFECT, (run.idempotency_key, op, run.epoch))
+            stay(run, 0.1)
+
+    EXACT.extend([exact, aexact, exact_flaky, exact_child])
 
 
 # --- failures -----------------------------------------------------------------------------------

@@ -10,3 +10,6 @@ OWN_TABLE: Final = "CHAOS_OWN_TABLE"
 
 ORDERS: Final = "create table if not exists orders (op text primary key)"
 """One row per committed transaction of a producer: what really happened, whatever the answer was."""
+
+EFFECTS: Final = "create table if not exists effects (token text, op text, epoch int)"
+"""What exactly-once bodies leave behind. Nothing here forbids two rows of one job: the engine must."""

@@ -121,6 +121,12 @@ def test_a_body_of_a_killed_process_has_no_end(tmp_path: Path) -> None:
     assert (body.last_sign, body.ended, body.outcome) == (1.5, None, None)
 
 
+def test_a_history_without_its_last_dump_is_not_judged(tmp_path: Path) -> None:
+    write(tmp_path, "p0", {**ENQUEUE, "phase": "call", "at": 1.0})
+
+    assert not read(tmp_path).is_complete
+
+
 def test_sizes_say_how_much_was_judged() -> None:
     text = sizes(CASES[2].good)
 

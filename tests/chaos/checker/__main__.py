@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.checker DIR`: judge a history from its files alone; exit 1 with witnesses."""
+"""`python -m tests.chaos.checker DIR`: judge a history by its files; 1 with witnesses, 2 if unfinished."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ def main() -> int:
     history = read(Path(sys.argv[1]))
     print(f"{history.terms.store}, seed {history.terms.seed}, {history.terms.seconds:g} s of faults")
     print(sizes(history))
+    if not history.is_complete:
+        print("UNFINISHED: there is no last dump, so nothing can be said")
+        return 2
     found = judge(history)
     for witness in smallest(found):
         print(witness.text())

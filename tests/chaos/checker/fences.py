@@ -120,10 +120,10 @@ def _bodies_beside_each_other(history: History) -> Iterator[Witness]:
 
 
 def _was_disturbed(history: History, body: Body) -> bool:
-    """Frozen, or its worker died: then it could not know, or nobody could tell it."""
+    """Frozen, or its worker is dead: then it could not know, or nobody could tell it."""
     life = history.life(body.worker)
-    if life is not None and life.died < body.last_sign + 5:
-        return True
+    if life is not None and life.died < body.last_sign:
+        return True  # a child that outlives its worker is the business of NoLeak
     return any(
         fault.begun <= body.last_sign and fault.ended >= body.started for fault in history.frozen(body.worker)
     )

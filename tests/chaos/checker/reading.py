@@ -77,7 +77,7 @@ class Builder:
     """Remembers open calls until their answers come."""
 
     def __init__(self) -> None:
-        self._history = History()
+        self._history = History(is_complete=False)
         self._asked: dict[str, Asked] = {}
         self._endings: dict[str, Ending] = {}
         self._settles: dict[str, list[Settle]] = {}
@@ -313,8 +313,9 @@ class Builder:
 
     def read_dump(self, line: Line) -> None:
         if line.words["phase"] == "end" and line.words["name"] == "last":
+            self._history.is_complete = True
             orders, effects = line.words.get("orders"), line.words.get("effects")
-            self._history.orders = None if orders is None else frozenset(orders)
+            self._history.orders = None if orders is None else frozenset(op for (op,) in orders)
             self._history.effects = (
                 None
                 if effects is None
