@@ -2,7 +2,7 @@
 # The environment lives in .venv and is renewed when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos check format clean
+.PHONY: help setup demo test chaos bench-claims check format clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,6 +12,7 @@ TEST_ARGS ?=
 CHAOS_STORES ?= sqlite postgres redis
 CHAOS_SECONDS ?= 600
 CHAOS_ARGS ?=
+BENCH_ARGS ?=
 
 # The first interpreter that is new enough and can make virtual environments; PYTHON=... overrules.
 CANDIDATES := python3.11 python3.12 python3.13 python3.14 python3 python
@@ -22,6 +23,7 @@ help:
 	@echo "make demo    watch Duly work, on a file of its own   (DEMO_ARGS='--seconds 15 --plain')"
 	@echo "make test    run the tests in parallel, random order (TEST_ARGS='-k name')"
 	@echo "make chaos   ten minutes of faults on each store  (CHAOS_SECONDS=60 CHAOS_STORES=redis CHAOS_ARGS='--seed 7')"
+	@echo "make bench-claims   what a claim costs in a full store (BENCH_ARGS='--stores sqlite --scale 0.1')"
 	@echo "make check   lint, format, types, layers"
 	@echo "make format  rewrite the sources in the project's format"
 	@echo "make clean   remove the environment and the caches"
@@ -46,6 +48,9 @@ chaos: $(READY)
 	@code=0; for store in $(CHAOS_STORES); do \
 		$(BIN)/python -m tests.chaos --store $$store --seconds $(CHAOS_SECONDS) $(CHAOS_ARGS) || code=1; \
 	done; exit $$code
+
+bench-claims: $(READY)
+	$(BIN)/python -m benchmarks.claim_latency $(BENCH_ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check

@@ -1,0 +1,1 @@
+"""Programs that measure. They assert nothing: numbers depend on the machine, and a person reads them."""
