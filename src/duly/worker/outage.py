@@ -9,6 +9,7 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 from duly.errors import StoreError
@@ -31,8 +32,9 @@ def backoff(failures: int, spread: float) -> float:
 class Outage:
     """One worker's view of its store's absences. Safe to tell from several threads."""
 
-    def __init__(self, what: str = "the store") -> None:
+    def __init__(self, what: str = "the store", monotonic: Callable[[], float] = time.monotonic) -> None:
         self._what = what
+        self._now = monotonic
         self._mutex = threading.Lock()
         self._since: float | None = None
         self._told_at = -math.inf
@@ -41,7 +43,7 @@ class Outage:
     def noted(self, error: StoreError) -> None:
         """A call failed."""
         with self._mutex:
-            now = time.monotonic()
+            now = self._now()
             if self._since is None:
                 self._since = now
             if now < self._told_at + (SAY_EVERY if self._is_told else QUIET):
@@ -57,4 +59,4 @@ class Outage:
             since, is_told = self._since, self._is_told
             self._since, self._is_told = None, False
         if since is not None and is_told:
-            log.warning("%s is back after %.1f s", self._what, time.monotonic() - since)
+            log.warning("%s is back after %.1f s", self._what, self._now() - since)
