@@ -7,13 +7,13 @@ import threading
 from datetime import timedelta
 from typing import Any, Final
 
+from tests.stories.arrange import until
+
 from duly import Duly
-from duly.stores.contract import Ask, Doorbell, Lane
+from duly.stores.contract import Ask, Lane
 
 TASK: Final = "send_receipt"
 LEASE: Final = timedelta(seconds=30)
-SOON: Final = timedelta(seconds=5)
-AT_ONCE: Final = timedelta(milliseconds=20)
 
 
 class Shop:
@@ -27,7 +27,6 @@ class Shop:
         self.app = self.branch()
         self.app.open()
         self._branches = [self.app]
-        self._bells: list[Doorbell] = []
 
     def branch(self, **options: Any) -> Duly:
         """Another application on the same store, as another process would have."""
@@ -67,16 +66,26 @@ class Shop:
     def _listed(self) -> list[int]:
         return sorted(json.loads(job.arguments)[0][0] for job in self.app.jobs.list(task=TASK))
 
-    def bell(self) -> Doorbell:
-        """A bell that has not rung yet."""
-        bell = self.app.store.doorbell()
-        self._bells.append(bell)
-        while bell.wait(AT_ONCE):
-            pass
-        return bell
-
     def close(self) -> None:
-        for bell in self._bells:
-            bell.close()
         for app in self._branches:
             app.close()
+
+
+class Counted:
+    """How often a store was rung."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.count = 0
+        driver: Any = shop.app.store
+        driver = getattr(driver, "driver", driver)
+        self._ring = driver.ring
+        driver.ring = self._counting
+
+    def _counting(self) -> None:
+        self.count += 1
+        self._ring()
+
+    def settled(self) -> int:
+        """The count when nobody looks on at a commit any more."""
+        until(lambda: not any(thread.name == "duly-commit" for thread in threading.enumerate()))
+        return self.count

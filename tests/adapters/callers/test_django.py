@@ -45,27 +45,27 @@ def site(request: pytest.FixtureRequest) -> dict[str, Story]:
 
 
 def test_the_end_of_an_atomic_block_makes_the_jobs_visible_and_rings(site: dict[str, Story]) -> None:
-    assert site["commit"] == {"before": [], "early": False, "after": [1, 2], "rung": True}
+    assert site["commit"] == {"before": [], "early": 0, "after": [1, 2], "rung": 1}
 
 
 def test_an_atomic_block_that_fails_leaves_nothing_and_rings_nobody(site: dict[str, Story]) -> None:
-    assert site["rollback"] == {"after": [], "rung": False}
+    assert site["rollback"] == {"after": [], "rung": 0}
 
 
 def test_blocks_in_blocks_are_kept_or_undone_each_for_itself(site: dict[str, Story]) -> None:
-    assert site["nested"] == {"after": [1, 3], "rung": True, "callbacks": 1}
+    assert site["nested"] == {"after": [1, 3], "rung": 1, "callbacks": 1}
 
 
 def test_a_ring_asked_for_in_a_block_that_was_undone_is_asked_for_again(site: dict[str, Story]) -> None:
-    assert site["first_in_a_savepoint_that_is_undone"] == {"after": [2], "rung": True}
+    assert site["first_in_a_savepoint_that_is_undone"] == {"after": [2], "rung": 1}
 
 
 def test_a_transaction_asks_for_one_ring_however_many_requests_it_makes(site: dict[str, Story]) -> None:
-    assert site["once"] == {"callbacks": 1, "rung": True}
+    assert site["once"] == {"callbacks": 1, "rung": 1}
 
 
 def test_outside_of_atomic_blocks_the_jobs_are_there_at_once(site: dict[str, Story]) -> None:
-    assert site["autocommit"] == {"after": [1, 2], "rung": True}
+    assert site["autocommit"] == {"after": [1, 2], "rung": 2}
 
 
 def test_transactions_by_hand_decide_too(site: dict[str, Story]) -> None:
@@ -87,7 +87,7 @@ def test_a_block_that_will_be_rolled_back_takes_no_more_requests(site: dict[str,
 
 
 def test_a_request_that_is_atomic_decides(site: dict[str, Story]) -> None:
-    assert site["atomic_requests"] == {"before": [], "bad": 500, "after": [1], "rung": True}
+    assert site["atomic_requests"] == {"before": [], "bad": 500, "after": [1], "rung": 1}
 
 
 def test_a_test_case_of_django_leaves_nothing_behind(site: dict[str, Story]) -> None:

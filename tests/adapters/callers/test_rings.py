@@ -17,7 +17,7 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
-from tests.adapters.callers.arrange import AT_ONCE, SOON, Shop
+from tests.adapters.callers.arrange import Counted, Shop
 from tests.adapters.callers.kinds import alchemy_url, engine_on
 from tests.stories.arrange import until, working
 
@@ -34,28 +34,27 @@ on_both = pytest.mark.parametrize("store", ["postgres", "sqlite"])
 @on_both
 def test_the_commit_of_a_session_rings(open_shop: OpenShop, store: str) -> None:
     shop = open_shop(store)
-    bell = shop.bell()
+    rings = Counted(shop)
     with engine_on(shop.users_url) as engine, Session(engine) as session:
         shop.ask(session, 1)
-        before = bell.wait(AT_ONCE)
+        before = rings.count
         session.commit()
 
-    assert not before
-    assert bell.wait(SOON)
+    assert (before, rings.settled()) == (0, 1)
 
 
 @on_both
 @pytest.mark.parametrize("end", ["rollback", "close"])
 def test_a_session_that_does_not_commit_does_not_ring(open_shop: OpenShop, store: str, end: str) -> None:
     shop = open_shop(store)
-    bell = shop.bell()
+    rings = Counted(shop)
     with engine_on(shop.users_url) as engine, Session(engine) as session:
         shop.ask(session, 1)
         getattr(session, end)()
         session.connection()
         session.commit()  # a later transaction, with nothing of ours in it
 
-    assert not bell.wait(AT_ONCE)
+    assert rings.settled() == 0
 
 
 def test_a_session_rings_once_however_many_requests_it_made(postgres: Shop) -> None:
@@ -110,30 +109,28 @@ def test_a_registry_listens_for_its_session_and_not_for_all(postgres: Shop) -> N
 
 
 def test_a_session_inside_somebodys_connection_rings_with_that(postgres: Shop) -> None:
-    bell = postgres.bell()
+    rings = Counted(postgres)
     with engine_on(postgres.users_url) as engine, engine.connect() as connection:
         outer = connection.begin()
         with Session(connection) as session:
             postgres.ask(session, 1)
             session.commit()
-        before = bell.wait(AT_ONCE)
+        before = rings.count
         outer.commit()
 
-        assert not before
-        assert bell.wait(SOON)
+        assert (before, rings.settled()) == (0, 1)
 
 
 async def test_the_commit_of_an_async_session_rings(postgres: Shop) -> None:
-    bell = postgres.bell()
+    rings = Counted(postgres)
     engine = create_async_engine(alchemy_url(postgres.users_url), poolclass=NullPool)
     async with AsyncSession(engine) as session:
         await postgres.aask(session, 1)
-        before = bell.wait(AT_ONCE)
+        before = rings.count
         await session.commit()
     await engine.dispose()
 
-    assert not before
-    assert bell.wait(SOON)
+    assert (before, rings.settled()) == (0, 1)
 
 
 # --- connections of SQLAlchemy --------------------------------------------------------------------
@@ -142,14 +139,13 @@ async def test_the_commit_of_an_async_session_rings(postgres: Shop) -> None:
 @on_both
 def test_the_commit_of_a_connection_rings(open_shop: OpenShop, store: str) -> None:
     shop = open_shop(store)
-    bell = shop.bell()
+    rings = Counted(shop)
     with engine_on(shop.users_url) as engine, engine.connect() as connection:
         shop.ask(connection, 1)
-        before = bell.wait(AT_ONCE)
+        before = rings.count
         connection.commit()
 
-        assert not before
-        assert bell.wait(SOON)
+        assert (before, rings.settled()) == (0, 1)
 
 
 @pytest.mark.parametrize("end", ["rollback", "close"])
@@ -207,16 +203,15 @@ def test_a_ring_of_a_connection_comes_after_its_commit(postgres: Shop) -> None:
 
 
 async def test_the_commit_of_an_async_connection_rings(postgres: Shop) -> None:
-    bell = postgres.bell()
+    rings = Counted(postgres)
     engine = create_async_engine(alchemy_url(postgres.users_url), poolclass=NullPool)
     async with engine.connect() as connection:
         await postgres.aask(connection, 1)
-        before = bell.wait(AT_ONCE)
+        before = rings.count
         await connection.commit()
     await engine.dispose()
 
-    assert not before
-    assert bell.wait(SOON)
+    assert (before, rings.settled()) == (0, 1)
 
 
 @on_both
@@ -317,23 +312,3 @@ def test_an_idle_worker_finds_the_job_of_a_bare_connection_when_it_looks(
             user.commit()
 
         assert shop.ran.wait(4)
-
-
-class Counted:
-    """How often a store was rung."""
-
-    def __init__(self, shop: Shop) -> None:
-        self.count = 0
-        driver: Any = shop.app.store
-        driver = getattr(driver, "driver", driver)
-        self._ring = driver.ring
-        driver.ring = self._counting
-
-    def _counting(self) -> None:
-        self.count += 1
-        self._ring()
-
-    def settled(self) -> int:
-        """The count when nobody looks on at a commit any more."""
-        until(lambda: not any(thread.name == "duly-commit" for thread in threading.enumerate()))
-        return self.count
