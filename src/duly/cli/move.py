@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,7 +21,9 @@ from duly.errors import DefinitionError
 from duly.move import Inventory, Moved, Mover, taken_stock, undo
 from duly.settings import load
 from duly.stores import open_store
+from duly.stores.contract import Selection
 from duly.stores.house import House, Notice
+from duly.stores.sqlite.address import parse
 from duly.urls import masked
 
 
@@ -53,11 +56,11 @@ def run(args: Arguments) -> int:
         return _undo(args)
     if not args.destination:
         raise UsageError("say where to: duly move SOURCE TARGET, each a URL such as sqlite:///duly.db")
+    if args.dry_run:
+        return _rehearse(args)
     with _source(args) as (source, source_name), _target(args) as (target, target_name):
         if source_name == target_name:
             raise UsageError(f"{source_name} cannot be moved to itself")
-        if args.dry_run:
-            return _rehearse(args, source, target, f"{source_name} to {target_name}")
         mover = Mover(
             source=source,
             target=target,
@@ -75,11 +78,16 @@ def _opened(url: str, namespace: str | None) -> Generator[tuple[House, str]]:
     store = open_store(settings, SystemClock())
     if not isinstance(store, House):
         raise UsageError(f"{masked(url)} ends with its process: nothing can be moved from or to it")
-    shown = masked(url)
     try:
-        yield store, shown if settings.namespace == "duly" else f"{shown} (namespace {settings.namespace})"
+        yield store, _name(url, settings.namespace)
     finally:
         store.close()
+
+
+def _name(url: str, namespace: str) -> str:
+    """As others will be told, wherever they run: a file by its whole path, and no password."""
+    shown = f"sqlite:///{parse(url).path}" if url.startswith("sqlite:") else masked(url)
+    return shown if namespace == "duly" else f"{shown} (namespace {namespace})"
 
 
 @contextmanager
@@ -91,8 +99,6 @@ def _source(args: Arguments) -> Generator[tuple[House, str]]:
 
 @contextmanager
 def _target(args: Arguments) -> Generator[tuple[House, str]]:
-    if args.dry_run:
-        refuse_missing_file(args.destination)
     with _opened(args.destination, args.to_namespace or args.namespace) as opened:
         yield opened
 
@@ -102,14 +108,24 @@ def _teller(args: Arguments) -> Callable[[str], None]:
     return (lambda _: None) if args.json else (lambda line: print(line, flush=True))
 
 
-def _rehearse(args: Arguments, source: House, target: House, way: str) -> int:
-    inventory, standing = taken_stock(source), source.run(source.notice())
-    is_free = target.run(target.notice()) is None and not taken_stock(target).jobs
+def _rehearse(args: Arguments) -> int:
+    with _source(args) as (source, name):
+        inventory, standing = taken_stock(source), source.run(source.notice())
+    is_free = _is_free(args)
+    way = f"{name} to {masked(args.destination)}"
     lines = [f"would move {way}: {_counts(inventory)}", _standing(standing)]
     lines.append("the target is empty" if is_free else "the target is not empty: it would be refused")
     document = _document(way, inventory, standing) | {"is_target_free": is_free}
     answer(args, document, "\n".join(line for line in lines if line))
     return Exit.OK if is_free or standing is not None else Exit.NO
+
+
+def _is_free(args: Arguments) -> bool:
+    """Whether the target could receive; a file that is not there could, and is not made for that."""
+    if args.destination.startswith("sqlite:") and not os.path.exists(parse(args.destination).path):
+        return True
+    with _target(args) as (target, _):
+        return target.run(target.notice()) is None and not target.run(target.count(Selection()))
 
 
 def _counts(inventory: Inventory) -> str:

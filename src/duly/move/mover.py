@@ -117,7 +117,7 @@ class Mover:
     def _receive(self, move: str) -> None:
         hanging = self._received(move)
         if hanging.move != move and hanging.other == self.source_name:
-            self.tell("the target holds what an earlier move left there; it is cleared out")
+            self.tell("what an earlier move left at the target is cleared out")
             self.target.run(self.target.clear_out(hanging.move))
             hanging = self._received(move)
         if (hanging.move, hanging.stage) != (move, Stage.ARRIVING):
@@ -144,7 +144,8 @@ class Mover:
                 if self.clock.boot() >= until:
                     self.target.run(self.target.clear_out(move))
                     raise MoveRefused(
-                        f"{self.source_name} could not be sealed within {self.wait}. Nothing has changed: {error}"
+                        f"{self.source_name} could not be sealed within {self.wait}, so nothing has changed. "
+                        f"{error}"
                     ) from error
             self.pause(LOOK_EVERY)
         if notice.move != move:

@@ -1,7 +1,8 @@
--- clear_out: throws out a portion of what has arrived of a move that was undone; the notice goes last.
+-- clear_out: throws out a portion of what has arrived of a move that was undone, or of what a move has carried
+-- away from here; the notice goes last.
 -- [[where to go on, 0 at the end]], or [] for another move
 
-if not house.is_at(given.move, { "arriving" }) then
+if not house.is_at(given.move, { "arriving", "gone" }) then
     return "[]"
 end
 local found = call("SCAN", given.cursor, "MATCH", prefix .. "*", "COUNT", 1000)

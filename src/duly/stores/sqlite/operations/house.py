@@ -243,9 +243,9 @@ def settle_in(move: str) -> Steps[bool]:
 
 
 def clear_out(move: str) -> Steps[bool]:
-    """Throw out what has arrived of a move that was undone."""
-    was_arriving = yield from take_down(move, since=[Stage.ARRIVING])
-    if was_arriving:
+    """Throw out what has arrived of a move that was undone, or what a move has carried away from here."""
+    is_ours = yield from take_down(move, since=[Stage.ARRIVING, Stage.GONE])
+    if is_ours:
         for room in (*ROOMS, "notes", "jobs", "history"):
             yield Statement(SQL[f"drop_{room}"])
-    return was_arriving
+    return is_ours
