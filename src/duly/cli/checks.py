@@ -72,6 +72,8 @@ def examine(app: App) -> list[Finding]:
         lambda: failures(seen),
         lambda: held(seen),
     ]
+    if app.settings.outbox is not None:
+        checks.append(lambda: outbox(app))
     return [first, *(_safely(check) for check in checks)]
 
 
@@ -295,3 +297,24 @@ def held(seen: Overview) -> Finding:
     return Finding(
         "held", Level.WARN, f"paused: {', '.join(sorted(names))}", "duly resume NAME, if that is over"
     )
+
+
+# the outbox
+
+
+def outbox(app: App) -> Finding:
+    """Whether what users commit reaches the store."""
+    box, url = app.outbox, masked(app.settings.outbox or "")
+    assert box is not None
+    try:
+        refuse_missing_file(app.settings.outbox or "")
+        seen = box.run(box.backlog())
+    except DulyError as error:
+        return Finding("outbox", Level.FAIL, f"{url}: {error}", "users cannot commit jobs until this works")
+    found = f"{counted(seen.waiting, 'request')} waiting, the oldest for {span(seen.oldest)}"
+    if seen.aside:
+        remedy = "mend the reason, or delete the row from the table slip of the outbox and enqueue it again"
+        return Finding("outbox", Level.WARN, f"{found}; {seen.aside} set aside: {seen.reason}", remedy)
+    level = Level.FAIL if seen.oldest > LATE_FAIL else Level.WARN if seen.oldest > LATE_WARN else Level.OK
+    remedy = "" if level is Level.OK else "start a worker with this outbox: workers carry it to the store"
+    return Finding("outbox", level, found if seen.waiting else f"{url} is empty", remedy)

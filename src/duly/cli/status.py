@@ -16,8 +16,10 @@ from duly.cli.parser import Arguments, Parser
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
 from duly.cli.words import counted, relative, shown, span, stamp
+from duly.errors import StoreError
 from duly.job import State
 from duly.kinds import periodic
+from duly.outbox.contract import Backlog
 from duly.stores.contract import Attendance, Census, Switch
 from duly.urls import masked
 
@@ -36,6 +38,7 @@ class Overview:
     census: Census
     workers: Sequence[Attendance]
     switches: Sequence[Switch]
+    outbox: Backlog | None = None
 
     @property
     def jobs(self) -> dict[tuple[str, str, State], int]:
@@ -68,7 +71,17 @@ def look(app: App) -> Overview:
         census=store.run(store.census()),
         workers=workers,
         switches=switches,
+        outbox=_backlog(app),
     )
+
+
+def _backlog(app: App) -> Backlog | None:
+    """None also where the outbox is away: that is for `doctor` to say."""
+    box = app.outbox
+    try:
+        return None if box is None else box.run(box.backlog())
+    except StoreError:
+        return None
 
 
 def arguments(parser: Parser) -> None:
@@ -99,6 +112,16 @@ def document(seen: Overview) -> dict[str, Any]:
         "suppressed": seen.census.suppressed,
         "refused": seen.census.refused,
         "superseded": seen.census.superseded,
+        "outbox": None if seen.outbox is None else _outbox_row(seen.outbox),
+    }
+
+
+def _outbox_row(seen: Backlog) -> dict[str, Any]:
+    return {
+        "waiting": seen.waiting,
+        "oldest_seconds": seen.oldest.total_seconds(),
+        "set_aside": seen.aside,
+        "reason": seen.reason or None,
     }
 
 
@@ -113,6 +136,7 @@ def _text(seen: Overview) -> str:
         _job_table("task", seen.by(0), None),
         _worker_table(seen),
         _held_table(seen),
+        _outbox_line(seen.outbox),
         f"suppressed {seen.census.suppressed:,}, refused late writes {seen.census.refused:,}, "
         f"superseded {seen.census.superseded:,}",
     ]
@@ -165,6 +189,13 @@ def _held_table(seen: Overview) -> str:
         for switch, row in ((switch, switch_row(switch)) for switch in seen.switches)
     ]
     return table(["held", "name", "until", "reason"], rows)
+
+
+def _outbox_line(seen: Backlog | None) -> str:
+    if seen is None:
+        return ""
+    aside = f", {seen.aside:,} set aside: {shown(seen.reason)}" if seen.aside else ""
+    return f"outbox: {seen.waiting:,} waiting{aside}"
 
 
 STATUS = Command(
