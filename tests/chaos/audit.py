@@ -24,6 +24,8 @@ from duly.stores.drive import Operation, Steps
 T = TypeVar("T")
 Mark = tuple[str, int, str]
 
+EVERYDAY = "quick"
+"""A task that is among the lanes unless only schedules were asked for."""
 CONTACT_EVERY = 0.25
 """Answers that say nothing are still signs of life, now and then."""
 
@@ -83,7 +85,7 @@ class AuditedStore:
 
         def answered(turned: Turned, called: float) -> None:
             self._settled(number, settlements, turned.answers)
-            self._claimed(turned.claimed, called)
+            self._claimed(ask, turned.claimed, called)
 
         return self._watch(self._store.turn(settlements, ask), number, settlements, answered)
 
@@ -97,7 +99,12 @@ class AuditedStore:
         )
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
-        return self._watch(self._store.claim(ask), self._number(), (), self._claimed)
+        return self._watch(
+            self._store.claim(ask),
+            self._number(),
+            (),
+            lambda claimed, called: self._claimed(ask, claimed, called),
+        )
 
     def begin(
         self, fences: Sequence[Fence], *, isolated: bool, once: bool = False
@@ -180,15 +187,22 @@ class AuditedStore:
             given = [str(answer) for answer in answers]
             self._journal.write("settle", phase="ok", call=number, answers=given)
 
-    def _claimed(self, claimed: Claimed, called: float) -> None:
+    def _claimed(self, ask: Ask, claimed: Claimed, called: float) -> None:
+        words = {"called": called, "leaves_nothing": _leaves_nothing(ask, claimed)}
         if claimed.claims:
             now = None if claimed.now is None else claimed.now.timestamp()
             lent = [_lent(claim) for claim in claimed.claims]
-            self._journal.write("claim", called=called, now=now, claims=lent)
+            self._journal.write("claim", now=now, claims=lent, **words)
             self._contact = boot()
         elif boot() - self._contact > CONTACT_EVERY:
             self._contact = boot()
-            self._journal.write("contact", called=called)
+            self._journal.write("contact", **words)
+
+
+def _leaves_nothing(ask: Ask, claimed: Claimed) -> bool:
+    """It had room for more of every task, and was free to take over: what is ready now was not ready then."""
+    has_room = ask.free > 0 and len(claimed.claims) < ask.limit
+    return has_room and ask.takes_over and ask.queues is None and EVERYDAY in ask.lanes
 
 
 def audited(store: Store, journal: Journal) -> Store:

@@ -30,6 +30,7 @@ class Member:
     name: str
     words: tuple[str, ...]
     clock: WallClock
+    url: str
     incarnation: int = 0
     process: subprocess.Popen[bytes] | None = None
     is_wanted: bool = True
@@ -52,8 +53,8 @@ class Crew:
         self._dead: dict[int, tuple[str, float]] = {}
         self.is_filling = True
 
-    def add(self, name: str, clock: WallClock, *words: str) -> Member:
-        member = Member(name, words, clock)
+    def add(self, name: str, clock: WallClock, url: str, *words: str) -> Member:
+        member = Member(name, words, clock, url)
         self.members.append(member)
         self._start(member)
         return member
@@ -64,6 +65,7 @@ class Crew:
             **os.environ,
             **self._variables,
             **member.clock.variables(),
+            "DULY_URL": member.url,
             FOLDER: str(self._folder),
             PROCESS: member.title,
         }

@@ -87,10 +87,11 @@ class Nemesis:
             case "step_clock":
                 self._step_clock(step, member.clock)
             case _:
-                begun = boot()
+                begun, road = boot(), step.slot % len(self._workers)
+                target = member.title if step.kind == "partition" else ""
                 self._journal.write("fault", phase="begin", what=step.kind, begun=begun)
-                self._place.strike(step.kind, step.seconds, step.strength)
-                self._record(step, "", begun)
+                self._place.strike(step.kind, step.seconds, step.strength, road)
+                self._record(step, target, begun)
 
     def _signal(self, step: Step, member: Member, number: signal.Signals) -> None:
         begun = boot()
@@ -124,4 +125,6 @@ class Nemesis:
         self._journal.write("fault", phase="end", **words, **more)
 
 
-WORKER_FAULTS = frozenset({"kill", "terminate", "kill_child", "freeze", "freeze_long", "freeze_tree"})
+WORKER_FAULTS = frozenset(
+    {"kill", "terminate", "kill_child", "freeze", "freeze_long", "freeze_tree", "partition"}
+)

@@ -30,8 +30,6 @@ DISK: Final = "48m"
 class Place(ABC):
     """A store under attack."""
 
-    url = ""
-    """For workers and producers: through the proxy, where there is one."""
     true_url = ""
     """For the runner's own looks."""
     has_orders = False
@@ -42,8 +40,13 @@ class Place(ABC):
     @abstractmethod
     def start(self) -> None: ...
 
+    def url_for(self, road: int) -> str:
+        """For a worker or a producer: through the proxy, where there is one."""
+        del road
+        return self.true_url
+
     @abstractmethod
-    def strike(self, kind: str, seconds: float, strength: float) -> None:
+    def strike(self, kind: str, seconds: float, strength: float, road: int) -> None:
         """Perform one fault, from its beginning to its end."""
 
     @abstractmethod
@@ -60,7 +63,7 @@ class SqlitePlace(Place):
     def __init__(self, folder: Path, *, is_shared: bool) -> None:
         self._disk = folder / "disk"
         self.has_orders = is_shared
-        self.url = self.true_url = f"sqlite:///{self._disk / 'duly.db'}"
+        self.true_url = f"sqlite:///{self._disk / 'duly.db'}"
 
     def start(self) -> None:
         self._disk.mkdir()
@@ -74,16 +77,14 @@ class SqlitePlace(Place):
                 connection.execute(EFFECTS)
             connection.close()
 
-    def strike(self, kind: str, seconds: float, strength: float) -> None:
+    def strike(self, kind: str, seconds: float, strength: float, road: int) -> None:
         assert kind == "fill_disk", kind
         filler = self._disk / "filler"
         try:
-            with suppress(OSError), filler.open("wb", buffering=0) as file:
-                while True:
-                    file.write(bytes(65536))
-            with suppress(OSError), filler.open("ab", buffering=0) as file:
-                while True:
-                    file.write(bytes(1))
+            for size in (1 << 20, 1 << 12):  # to the last page
+                with suppress(OSError), filler.open("ab", buffering=0) as file:
+                    while file.write(bytes(size)) == size:
+                        pass
             time.sleep(seconds)
         finally:
             filler.unlink(missing_ok=True)
@@ -108,10 +109,10 @@ class SqlitePlace(Place):
 class ServerPlace(Place):
     """A server behind a proxy."""
 
-    def __init__(self, socket: Path) -> None:
-        self.proxy = Proxy(socket)
+    def __init__(self, socket: Path, roads: int) -> None:
+        self.proxy = Proxy(socket, roads)
 
-    def strike(self, kind: str, seconds: float, strength: float) -> None:
+    def strike(self, kind: str, seconds: float, strength: float, road: int) -> None:
         proxy, share = self.proxy, 0.3 + 0.7 * strength
         match kind:
             case "delay":
@@ -122,6 +123,10 @@ class ServerPlace(Place):
                 proxy.stall(on=True)
                 time.sleep(seconds)
                 proxy.stall(on=False)
+            case "partition":
+                proxy.stall(on=True, road=road)
+                time.sleep(seconds)
+                proxy.stall(on=False, road=road)
             case "refuse":
                 proxy.refuse(on=True)
                 proxy.cut(share)
@@ -152,19 +157,22 @@ class PostgresPlace(ServerPlace):
 
     has_orders = True
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, roads: int) -> None:
         self._server = PostgresServer(folder)
-        super().__init__(folder / ".s.PGSQL.5432")
+        super().__init__(folder / ".s.PGSQL.5432", roads)
         self.true_url = self._server.url
 
     def start(self) -> None:
         self._server.folder.mkdir(exist_ok=True)
         self._server.create()
         self._server.start()
-        self.url = f"postgresql://postgres@127.0.0.1:{self.proxy.start().port}/postgres"
+        self.proxy.start()
         with psycopg.connect(self.true_url, autocommit=True) as connection:
             connection.execute(ORDERS)
             connection.execute(EFFECTS)
+
+    def url_for(self, road: int) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.proxy.ports[road]}/postgres"
 
     def strike_server(self, kind: str, seconds: float, strength: float) -> None:
         match kind:
@@ -195,17 +203,20 @@ class PostgresPlace(ServerPlace):
 class RedisPlace(ServerPlace):
     """A Redis of its own that keeps everything it acknowledged."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, roads: int) -> None:
         self._server = RedisServer(
             folder, "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"
         )
-        super().__init__(self._server.socket)
+        super().__init__(self._server.socket, roads)
         self.true_url = self._server.url
 
     def start(self) -> None:
         self._server.folder.mkdir(exist_ok=True)
         self._server.start()
-        self.url = f"redis://127.0.0.1:{self.proxy.start().port}/0"
+        self.proxy.start()
+
+    def url_for(self, road: int) -> str:
+        return f"redis://127.0.0.1:{self.proxy.ports[road]}/0"
 
     def strike_server(self, kind: str, seconds: float, strength: float) -> None:
         with suppress(redis.RedisError):
@@ -235,21 +246,22 @@ class RedisPlace(ServerPlace):
     def stop(self) -> None:
         self.proxy.stop()
         self._server.stop(signal.SIGKILL)
+        shutil.rmtree(self._server.folder, ignore_errors=True)
 
 
 def _succeeds(command: list[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def make_place(store: str, folder: Path, seed: int) -> Place:
+def make_place(store: str, folder: Path, seed: int, roads: int) -> Place:
     """By name; on SQLite the seed also decides whether the application's tables lie in the same file."""
     short = Path("/tmp") / f"duly-chaos-{os.getpid()}-{store}"  # the path of a socket must be short
     match store:
         case "sqlite":
             return SqlitePlace(folder, is_shared=seed % 2 == 0)
         case "postgres":
-            return PostgresPlace(short)
+            return PostgresPlace(short, roads)
         case "redis":
-            return RedisPlace(short)
+            return RedisPlace(short, roads)
         case _:
             raise SystemExit(f"no chaos for {store!r}: sqlite, postgres or redis")

@@ -53,7 +53,8 @@ WORKERS: Final = {
 }
 ROAD: Final = {
     "delay": Kind(1.5, 0.5, 2.0),
-    "stall": Kind(1.5, 0.3, 3.5),
+    "stall": Kind(1, 0.3, 3.5),
+    "partition": Kind(3, 0.5, 6.0),
     "cut": Kind(2),
     "half_close": Kind(1),
     "lose_answers": Kind(2),
@@ -80,16 +81,11 @@ def make_plan(
 ) -> list[Step]:
     """A kill at every `kill_every`, and other faults between and over them."""
     rng = random.Random(f"plan {seed} {store}")
-    kills = [
-        Step(
-            round(number * kill_every + rng.uniform(0, kill_every / 2), 3),
-            "kill",
-            rng.randrange(workers),
-            0,
-            0,
-        )
-        for number in range(int(seconds / kill_every))
-    ]
+    # In turn, since whoever is killed at random dies before it has done anything; and one is spared, to show
+    # what becomes of a worker that lives through outages and is told to stop.
+    times = [(number + rng.uniform(0, 0.5)) * kill_every for number in range(int(seconds / kill_every))]
+    mortal = max(1, workers - 1)
+    kills = [Step(round(at, 3), "kill", number % mortal, 0, 0) for number, at in enumerate(times)]
     kinds = {name: kind for name, kind in KINDS[store].items() if name not in without}
     return sorted([*kills, *_others(rng, kinds, seconds, workers)], key=lambda step: step.at)
 
@@ -99,9 +95,7 @@ def _others(rng: random.Random, kinds: dict[str, Kind], seconds: float, workers:
     at = rng.expovariate(1 / EVERY)
     while at < seconds:
         name = rng.choices(list(kinds), [kind.weight for kind in kinds.values()])[0]
-        lasts = min(rng.uniform(kinds[name].shortest, kinds[name].longest), max(0.0, seconds - at))
-        steps.append(
-            Step(round(at, 3), name, rng.randrange(workers), round(lasts, 3), round(rng.random(), 3))
-        )
+        lasts = round(min(rng.uniform(kinds[name].shortest, kinds[name].longest), seconds - at), 3)
+        steps.append(Step(round(at, 3), name, rng.randrange(workers), lasts, round(rng.random(), 3)))
         at += rng.expovariate(1 / EVERY)
     return steps

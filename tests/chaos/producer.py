@@ -49,7 +49,7 @@ class Producer:
 
     def slow(self, op: str) -> None:
         task = self._rng.choice([shop.slow, shop.slow_thread, shop.slow_child])
-        self._ask(task, op, round(self._rng.uniform(0.2, 2.5), 2))
+        self._ask(task, op, round(self._rng.uniform(0.2, 4.0), 2))
 
     def delayed(self, op: str) -> None:
         self._ask(shop.quick, op, self._payload(), run_after=round(self._rng.uniform(0.3, 3.0), 2))

@@ -11,6 +11,7 @@ import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 CHUNK = 65536
@@ -19,7 +20,8 @@ CHUNK = 65536
 class Link:
     """One connection through the proxy, both halves of it."""
 
-    def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
+    def __init__(self, road: int, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
+        self.road = road
         self.client = client
         self.server = server
         self.drops_answers = False
@@ -36,16 +38,16 @@ class Link:
 
 
 class Proxy:
-    """Listens on a port of the loopback interface and leads to one unix socket."""
+    """Listens on ports of the loopback interface, a road for each client, which all lead to one socket."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, roads: int) -> None:
         self._target = target
-        self.port = 0
+        self.ports: list[int] = []
         self._links: set[Link] = set()
         self._loop = asyncio.new_event_loop()
         self._delay = 0.0
         self._refuses = False
-        self._open_road = asyncio.Event()
+        self._open_roads = [asyncio.Event() for _ in range(roads)]
         self._is_up = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="chaos-proxy", daemon=True)
 
@@ -64,10 +66,10 @@ class Proxy:
         """Every chunk takes this much longer, in both directions."""
         self._delay = seconds
 
-    def stall(self, *, on: bool) -> None:
-        """Nothing moves, nothing ends: packets are dropped on the way."""
-        act = self._open_road.clear if on else self._open_road.set
-        self._loop.call_soon_threadsafe(act)
+    def stall(self, *, on: bool, road: int | None = None) -> None:
+        """Nothing moves, nothing ends: packets are dropped on the way. On all roads, or on one."""
+        for open_road in self._open_roads if road is None else [self._open_roads[road]]:
+            self._loop.call_soon_threadsafe(open_road.clear if on else open_road.set)
 
     def refuse(self, *, on: bool) -> None:
         """New connections are reset."""
@@ -106,11 +108,12 @@ class Proxy:
         self._loop.run_forever()
 
     async def _listen(self) -> None:
-        self._open_road.set()
-        server = await asyncio.start_server(self._join, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
+        for road, open_road in enumerate(self._open_roads):
+            open_road.set()
+            server = await asyncio.start_server(partial(self._join, road), "127.0.0.1", 0)
+            self.ports.append(server.sockets[0].getsockname()[1])
 
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _join(self, road: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refuses:
             _reset(writer)
             return
@@ -119,7 +122,7 @@ class Proxy:
         except OSError:
             _reset(writer)
             return
-        link = Link(writer, far_writer)
+        link = Link(road, writer, far_writer)
         self._links.add(link)
         try:
             await asyncio.gather(
@@ -136,7 +139,7 @@ class Proxy:
             while chunk := await source.read(CHUNK):
                 if self._delay:
                     await asyncio.sleep(self._delay)
-                await self._open_road.wait()
+                await self._open_roads[link.road].wait()
                 if not (is_answer and link.drops_answers):
                     sink.write(chunk)
                     await sink.drain()

@@ -26,6 +26,7 @@ from tests.chaos.tables import OWN_TABLE, RATE, SEED
 from duly import Duly
 from duly.job import Job
 
+MODULES: Final = {"w": "tests.chaos.worker", "p": "tests.chaos.producer"}
 PATIENCE: Final = 60.0
 """How long a quiet system may take to finish what was asked of it, before the verdict."""
 
@@ -57,7 +58,9 @@ class ChaosRun:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.journal = Journal(folder, "runner")
-        self.place: Place = make_place(conditions.store, folder, conditions.seed)
+        self.place: Place = make_place(
+            conditions.store, folder, conditions.seed, conditions.workers + conditions.producers
+        )
         self._library = build(folder)
         self._over = threading.Event()
         self._shared_clock: WallClock | None = None
@@ -80,9 +83,9 @@ class ChaosRun:
         plan = self._plan()
         self._write_head(plan)
         self._create_schema()
-        workers = [self._hire(crew, number) for number in range(self.conditions.workers)]
+        workers = [self._hire(crew, "w", number, road=number) for number in range(self.conditions.workers)]
         producers = [
-            crew.add(f"p{number}", self._clock(f"p{number}"), "tests.chaos.producer")
+            self._hire(crew, "p", number, road=self.conditions.workers + number)
             for number in range(self.conditions.producers)
         ]
         self._tend(crew, self.conditions.warm_up)
@@ -211,7 +214,7 @@ class ChaosRun:
     def _variables(self) -> dict[str, str]:
         wanted = self.conditions
         return {
-            "DULY_URL": self.place.url,
+            "DULY_URL": self.place.true_url,
             "DULY_LEASE": f"{wanted.lease}s",
             "DULY_POLL": f"{wanted.poll}s",
             "DULY_GRACE": f"{wanted.grace}s",
@@ -228,8 +231,9 @@ class ChaosRun:
         self._shared_clock = self._shared_clock or WallClock(self.folder / "host.clock", self._library)
         return self._shared_clock
 
-    def _hire(self, crew: Crew, number: int) -> Member:
-        return crew.add(f"w{number}", self._clock(f"w{number}"), "tests.chaos.worker")
+    def _hire(self, crew: Crew, letter: str, number: int, road: int) -> Member:
+        name, module = f"{letter}{number}", MODULES[letter]
+        return crew.add(name, self._clock(name), self.place.url_for(road), module)
 
     def _tend(self, crew: Crew, seconds: float) -> None:
         until = boot() + seconds

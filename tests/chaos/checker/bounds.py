@@ -5,16 +5,19 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
 
 from tests.chaos.checker.history import NEVER, Fault, History, Loan, by_id
 from tests.chaos.checker.leases import Leases
 from tests.chaos.checker.witness import Witness
 
-OUTAGES = frozenset({"restart", "stall", "refuse", "fill_disk", "pause_server", "delay"})
+OUTAGES = frozenset({"partition", "restart", "stall", "refuse", "fill_disk", "pause_server", "delay"})
 RECONNECT = 5.0
-IN_TOUCH = 0.8
-"""A worker that was answered this long ago is at work."""
+UNDER_WAY = 1.0
+"""A dead worker's last renewal may still be on its way."""
+LOOKS = 4
+LATE = 1.0
+"""A look may pass by what others have in hand, and what is of little priority waits: only so many looks in so
+many seconds, with no work in arrears, mean that nothing was ready."""
 FAREWELL = 6.0
 """What a worker may take beyond its grace: to stop bodies, to settle, to close."""
 
@@ -36,29 +39,41 @@ def drain_stop(history: History) -> Iterator[Witness]:
 
 
 def rescue_bound(history: History) -> Iterator[Witness]:
-    """What a dead worker held is lent again within three leases of working time."""
+    """Once a dead worker's lease is over nobody is idle beside its job."""
     loans = by_id(history.loans)
     leases = Leases(history)
     rows = {row.id: row for row in history.last}
-    touch = Touch(history)
-    for fault in history.faults:
-        if fault.kind != "kill":
+    idle = _idle_times(history)
+    killed = {fault.target: fault for fault in history.faults if fault.kind == "kill"}
+    for loan in history.loans:
+        fault, row = killed.get(loan.worker), rows.get(loan.id)
+        if fault is None or row is None or not _is_plain(history, loan) or leases.given_up(loan) < NEVER:
             continue
-        for loan in history.loans:
-            if loan.worker != fault.target or not _is_plain(history, loan) or loan.answered > fault.begun:
-                continue
-            row = rows.get(loan.id)
-            if leases.given_up(loan) < NEVER or row is None or row.state == "cancelled":
-                continue
-            later = [other for other in loans[loan.id] if other.epoch > loan.epoch]
-            again = min((other.answered for other in later), default=history.drained_at)
-            if again == NEVER or (not later and not row.is_live):  # its lease's end was its own
-                continue
-            worked = touch.between(fault.ended, again)
-            bound = 3 * history.terms.lease + history.terms.poll + history.slack(fault.begun, again)
-            if worked > bound:
-                says = f"job {loan.id} waited {worked:.1f} s for another worker"
-                yield Witness("RescueBound", says, (loan, fault, *later[:1]))
+        later = [other for other in loans[loan.id] if other.epoch > loan.epoch]
+        if not later and not row.is_live:
+            continue  # the end of its lease was its own
+        over = fault.ended + history.terms.lease + UNDER_WAY + history.slack(fault.begun, fault.ended)
+        again = min((other.called for other in later), default=history.drained_at)
+        index = bisect_right(idle, (over, NEVER))
+        if index < len(idle) and idle[index][1] < again < NEVER:
+            says = f"everybody was idle at {idle[index][0]:.3f} beside job {loan.id} of a dead worker"
+            yield Witness("RescueBound", says, (loan, fault, *later[:1]))
+
+
+def _idle_times(history: History) -> list[tuple[float, float]]:
+    """Times in which looks found nothing, again and again, and what was lent had only just become due."""
+    looks = sorted(history.looks)
+    late = sorted(loan.called for loan in history.loans if loan.epoch == 1 and _lateness(loan) > LATE)
+    idle: list[tuple[float, float]] = []
+    for index, first in enumerate(looks):
+        end = max(index + LOOKS - 1, bisect_left(looks, first + LATE))
+        if end < len(looks) and bisect_left(late, first - LATE) == bisect_right(late, looks[end] + LATE):
+            idle.append((first, looks[end]))
+    return idle
+
+
+def _lateness(loan: Loan) -> float:
+    return 0.0 if loan.now is None else loan.now - loan.due
 
 
 def reconnect_bound(history: History) -> Iterator[Witness]:
@@ -88,19 +103,6 @@ def reconnect_bound(history: History) -> Iterator[Witness]:
             if index == len(times) or times[index] > until:
                 says = f"{life.name} did not come back within {RECONNECT} s of {fault.kind}"
                 yield Witness("ReconnectBound", says, (fault, life))
-
-
-class Touch:
-    """When at least one worker was talking to the store."""
-
-    def __init__(self, history: History) -> None:
-        self._times = sorted(at for at, _ in history.contacts)
-
-    def between(self, since: float, until: float) -> float:
-        """Seconds of working time."""
-        first, last = bisect_right(self._times, since), bisect_right(self._times, until)
-        times = [*self._times[first:last], until]
-        return sum(min(IN_TOUCH, after - before) for before, after in pairwise(times))
 
 
 def _is_plain(history: History, loan: Loan) -> bool:

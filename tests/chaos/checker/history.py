@@ -309,6 +309,8 @@ class History:
     """(when, how much later than asked a thread woke up)"""
     contacts: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     """(when, which worker) got an answer from the store."""
+    looks: list[float] = field(default_factory=list[float])
+    """When a claim was called that had room for everything and found nothing."""
     is_complete: bool = True
     """It has a last dump: what is missing from it is missing."""
     quiet_at: float = NEVER

@@ -196,6 +196,8 @@ class Builder:
 
     def read_contact(self, line: Line) -> None:
         self._history.contacts.append((line.at, line.process))
+        if line.words["leaves_nothing"]:
+            self._history.looks.append(line.words["called"])
 
     def read_settle(self, line: Line) -> None:
         number = line.words["call"]
@@ -285,6 +287,13 @@ class Builder:
         name = line.words["who"]
         self._lives[name] = Life(name=name, pid=line.words["target"], born=line.at)
 
+    def read_born(self, line: Line) -> None:
+        """A process that is long in coming tells how starved the machine is."""
+        life = self._lives.get(line.process)
+        late = 0.0 if life is None else line.at - life.born - START_UP
+        if late > 0:
+            self._history.lags.append((line.at, late))
+
     def read_death(self, line: Line) -> None:
         name = line.words["who"]
         self._lives[name] = _with(self._lives[name], died=line.at, code=line.words["code"])
@@ -323,6 +332,8 @@ class Builder:
             )
 
 
+START_UP = 0.5
+"""What a Python process and its imports take on a machine that has time for it."""
 LOAN_WORDS = (
     "task",
     "queue",

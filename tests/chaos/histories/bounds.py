@@ -9,7 +9,7 @@ from tests.chaos.histories.case import LOAN, PULSE, Case
 
 TERM = Fault(kind="terminate", target="w0-1", begun=5.0, ended=5.0)
 KILL = Fault(kind="kill", target="w0-1", begun=3.0, ended=3.0)
-TALK = [(number / 4, "w1-1") for number in range(160)]
+LOOKS = [number / 4 for number in range(160)]
 OUTAGE = Fault(kind="restart", begun=3.0, ended=5.0)
 
 BOUNDS: Final = [
@@ -41,13 +41,13 @@ BOUNDS: Final = [
         bad=History(
             faults=[KILL],
             loans=[LOAN, Loan(id="j", epoch=2, worker="w1-1", called=20.0, answered=20.1)],
-            contacts=TALK,
+            looks=LOOKS,
             last=[Row(id="j", state="skipped")],
         ),
         good=History(
             faults=[KILL],
             loans=[LOAN, Loan(id="j", epoch=2, worker="w1-1", called=7.0, answered=7.1)],
-            contacts=TALK,
+            looks=LOOKS,
             last=[Row(id="j", state="skipped")],
         ),
     ),
