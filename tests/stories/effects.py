@@ -13,12 +13,12 @@ import psycopg
 class Effects:
     """A table of numbers."""
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, columns: str = "amount int") -> None:
         self.url = url
         self.name = name
         self.is_sqlite = url.startswith("sqlite")
         with self.connect() as connection:
-            connection.execute(f"create table {name} (amount int)")
+            connection.execute(f"create table {name} ({columns})")
 
     @property
     def path(self) -> str:

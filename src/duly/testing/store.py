@@ -17,8 +17,10 @@ T = TypeVar("T")
 class VirtualStore(MemoryStore):
     """A memory store that tells requests from seeds."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, transactions: Any = None) -> None:
         super().__init__("memory://virtual", clock=clock)
+        self.transactions = transactions
+        """Where exactly-once bodies work, as in `Duly(transactions=…)`."""
         self.unasked: set[str] = set()
         """Jobs of automatic perpetuals that nobody has enqueued."""
 

@@ -9,22 +9,25 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from threading import Thread
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from duly import codec, context
 from duly.app import App
 from duly.errors import DulyError, LeaseLost, SoftLimitExceeded
-from duly.job import Claim, Delivery, Request, State
+from duly.job import Claim, Delivery, State
 from duly.kinds.outcome import Ending
-from duly.lifecycle import Release, Settled, Verdict, error_of
+from duly.lifecycle import Release, Settled, error_of
 from duly.run import Run, Signal, Throttle, as_current, raised, returned
 from duly.stores.contract import Ask, Claimed, Scope, Settlement, Switch, WorkerCard
 from duly.testing.drive import Body
 from duly.testing.ran import Ran, record
+from duly.testing.transactions import VirtualBinding, VirtualCounter
 from duly.worker.beat import Heartbeat
+from duly.worker.doubts import sort_out
 from duly.worker.endings import Concluded, judge, outcome_of, settlement_of, tell_end, undecodable
 from duly.worker.failures import hook_call
 from duly.worker.hand import Hand, Holding
@@ -44,13 +47,6 @@ Life = Generator[Point | Body, Any, Ran]
 """A run: it yields where it is, and the coroutines of async bodies."""
 
 
-class Tried(NamedTuple):
-    """A body's end."""
-
-    verdict: Verdict
-    exception: BaseException | None = None
-
-
 class VirtualWorker:
     """One imagined worker process with one slot."""
 
@@ -60,6 +56,7 @@ class VirtualWorker:
         """False once it crashed, and while it is frozen: then it does not beat."""
         self._app = app
         self._hand = Hand()
+        self._counter = VirtualCounter(app, name, getattr(app.store, "transactions", None))
         self._throttled: dict[str, float] = {}
         card = WorkerCard(name, name, "virtual", 0, app.clock.now(), tasks=tuple(app.tasks), slots=1)
         self._heart = Heartbeat(
@@ -118,24 +115,41 @@ class VirtualWorker:
         yield "after_claim"
         if self._may_start(holding):
             yield "before_body"
-            tried = yield from self._try_body(holding)
-            yield "after_body"
+            ended, binding = yield from self._try_body(holding)
+            try:
+                yield "after_body"
+                yield "before_settle"
+                ended = yield from self._close(ended, binding)
+            finally:
+                binding.drop()  # a process that dies here rolls back
         else:
-            tried = Tried(Release(note="superseded or cancelled before it started"))
-        yield "before_settle"
-        ended = Concluded(holding, tried.verdict, _requests_of(holding))
-        answer = self._settle(ended)
+            ended = Concluded(holding, Release(note="superseded or cancelled before it started"))
+            yield "before_settle"
+        answer = ended.answer or self._settle(ended)
+        self._hand.drop([holding.claim.fence])
         yield "after_settle"
         self._tell(ended, answer)
         return record(
             holding.claim,
             at,
-            outcome_of(tried.verdict, answer),
+            outcome_of(ended.verdict, answer),
             self.state_of(holding),
-            error=error_of(tried.verdict),
-            exception=tried.exception,
-            verdict=tried.verdict,
+            error=error_of(ended.verdict),
+            exception=ended.cause,
+            verdict=ended.verdict,
         )
+
+    def _close(self, ended: Concluded, binding: VirtualBinding) -> Generator[Body, Any, Concluded]:
+        """In the test's transaction, where the body had one."""
+        had_returned = ended.has_returned
+        closed: Concluded = (yield binding.aclose(ended)) if binding.is_awaited else binding.close(ended)
+        if closed.meant is not None:
+            settled, others = sort_out(self._app.store, [closed])
+            closed = [*settled, *others][0]
+        answer = closed.answer or self._settle(closed)
+        closed = replace(closed, answer=answer)
+        binding.ended(replace(closed, has_returned=had_returned), answer)
+        return closed
 
     def _may_start(self, holding: Holding) -> bool:
         """A start that must be on record first is recorded, as if the body had a process of its own."""
@@ -147,15 +161,18 @@ class VirtualWorker:
         holding.has_begun = holding.claim.fence in begun
         return holding.has_begun
 
-    def _try_body(self, holding: Holding) -> Generator[Body, Any, Tried]:
+    def _try_body(self, holding: Holding) -> Generator[Body, Any, tuple[Concluded, VirtualBinding]]:
         task, claim = holding.task, holding.claim
-        run = self._start(holding)
+        run, binding = self._start(holding)
         try:
             args, kwargs = codec.unpack(claim.arguments)
         except DulyError as error:
-            return Tried(undecodable(holding, error), error)
+            return Concluded(holding, undecodable(holding, error), cause=error), binding
         try:
             with as_current(run), context.restored(claim.context):
+                binding.prepare()
+                if task.is_async:
+                    yield binding.aprepare()
                 value: Any = task.invoke(run, args, kwargs)
                 if task.is_async:
                     value = yield value
@@ -164,15 +181,19 @@ class VirtualWorker:
             ending: Callable[[], Ending] = partial(
                 raised, task.options, claim, error, now=now, spread=NO_CHANCE
             )
-            return Tried(judge(holding, run.effects, ending), error)
-        return Tried(judge(holding, run.effects, partial(returned, task.options, value)))
+            verdict = judge(holding, run.effects, ending)
+            return Concluded(holding, verdict, tuple(run.effects.requests), cause=error), binding
+        verdict = judge(holding, run.effects, partial(returned, task.options, value))
+        return Concluded(holding, verdict, tuple(run.effects.requests), has_returned=True), binding
 
-    def _start(self, holding: Holding) -> Run:
+    def _start(self, holding: Holding) -> tuple[Run, VirtualBinding]:
         holding.started_at, holding.started = self._app.clock.now(), self._app.clock.boot()
         task = holding.task
         tell = partial(self._hear, holding)
-        holding.run = Run(holding.claim, task.options, tell, is_perpetual=task.cycle is not None)
-        return holding.run
+        binding = VirtualBinding(self._counter, holding)
+        run = Run(holding.claim, task.options, tell, is_perpetual=task.cycle is not None, binding=binding)
+        holding.run = run
+        return run, binding
 
     def _hear(self, holding: Holding, signal: Signal) -> None:
         """Signals take effect at once: there is nobody to batch them for."""
@@ -207,10 +228,6 @@ class VirtualWorker:
         """Where the job is now."""
         job = self._app.look_up(holding.claim.id)
         return None if job is None else job.state
-
-
-def _requests_of(holding: Holding) -> tuple[Request, ...]:
-    return () if holding.run is None else tuple(holding.run.effects.requests)
 
 
 def _call(hook: Callable[[], None], *, beside: bool) -> None:

@@ -55,10 +55,10 @@ class WorkingClock(VirtualClock):
     Made by `duly.testing.virtual(app)`.
     """
 
-    def __init__(self, app: App, start: datetime = START) -> None:
+    def __init__(self, app: App, start: datetime = START, transactions: Any = None) -> None:
         super().__init__(start)
         self.app = app
-        self.store = VirtualStore(self)
+        self.store = VirtualStore(self, transactions)
         self.crew = Crew(app, self.store)
         self.driver = Driver()
 

@@ -14,16 +14,19 @@ from duly.testing.working import WorkingClock
 
 
 @contextmanager
-def virtual(app: App, *, start: datetime = START) -> Generator[WorkingClock, None, None]:
+def virtual(
+    app: App, *, start: datetime = START, transactions: Any = None
+) -> Generator[WorkingClock, None, None]:
     """Inside the block the application has an empty store in memory and its time stands still.
 
     with virtual(app) as clock:
         sign_up("ada@example.org")
         clock.run_due()
 
-    Afterwards everything is as it was: the application's own store was never touched.
+    Afterwards everything is as it was: the application's own store was never touched. Exactly-once bodies
+    work on what `transactions` makes, else on what the application was given: see Duly(transactions=…).
     """
-    clock = WorkingClock(app, start)
+    clock = WorkingClock(app, start, transactions)
     patience = Patience(clock)
     waiting = {"await_end": patience.await_end, "aawait_end": patience.aawait_end}
     with app.standing_in(clock.store, clock), _overlaid(vars(app), waiting):

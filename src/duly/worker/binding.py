@@ -129,24 +129,22 @@ class Binding:
 
     def complete(self, connection: Any, result: Any) -> None:
         """Settle the run in a transaction of the body's own."""
-        until = time.monotonic() + BUSY_FOR
+        store, until = self._counter.store, time.monotonic() + BUSY_FOR
+        if self._completed is not None and self._is_settled(store.run_on(connection, self._look())):
+            return  # by an earlier call in this very transaction
         while True:
-            store = self._counter.store
             (answer,) = store.run_on(connection, self._completion(result))
-            if answer is Settled.LOST and self._is_settled(store.run_on(connection, self._look())):
-                answer = Settled.SETTLED  # by an earlier call in this very transaction
             if self._has_answer(answer, until):
                 return
             time.sleep(BUSY_PAUSE)
 
     async def acomplete(self, connection: Any, result: Any) -> None:
         """The async twin of complete."""
-        until = time.monotonic() + BUSY_FOR
+        store, until = self._counter.store, time.monotonic() + BUSY_FOR
+        if self._completed is not None and self._is_settled(await store.arun_on(connection, self._look())):
+            return
         while True:
-            store = self._counter.store
             (answer,) = await store.arun_on(connection, self._completion(result))
-            if answer is Settled.LOST and self._is_settled(await store.arun_on(connection, self._look())):
-                answer = Settled.SETTLED
             if self._has_answer(answer, until):
                 return
             await asyncio.sleep(BUSY_PAUSE)
@@ -257,6 +255,7 @@ class Binding:
         """The loop goes down: there is nobody left to await anything."""
         if self._awaited is not None:
             self._awaited.drop()
+        self.discard()
 
     @property
     def is_awaited(self) -> bool:

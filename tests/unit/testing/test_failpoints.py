@@ -119,7 +119,7 @@ def test_a_hanging_point_never_comes_back() -> None:
     assert not went_on.wait(0.05)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [name for name in POINTS if name.endswith(("claim", "body", "settle"))])
 def test_a_worker_dies_at_the_point_it_was_told_to(point: str, tmp_path: Path) -> None:
     process = start(tmp_path, f"{point}=exit task=mail")
 
