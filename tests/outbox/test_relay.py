@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 import pytest
 from tests.outbox.conftest import Database, OpenApp
-from tests.servers import PostgresServer
+from tests.servers import PostgresServer, postgres_url
 from tests.servers_redis import RedisServer, private_server
 from tests.stories.arrange import ended, run_all, several_working, until, working
 
@@ -128,6 +128,33 @@ async def _until_done(handle: Handle[None]) -> State:
         while (state := await handle.astate()) not in (State.DONE, State.FAILED):
             await asyncio.sleep(0.01)
     return state
+
+
+OTHER_STORES: Final[dict[str, Callable[[Path], str]]] = {
+    "memory": lambda _: "memory://",
+    "sqlite": lambda folder: f"sqlite:///{folder / 'jobs.db'}",
+    "postgres": lambda _: postgres_url(),
+}
+
+
+@pytest.mark.parametrize("store", OTHER_STORES)
+def test_any_store_takes_from_an_outbox(
+    open_app: OpenApp, connection: Any, database: Database, tmp_path: Path, store: str
+) -> None:
+    app = open_app(OTHER_STORES[store](tmp_path))
+    app.open()
+    post = Post(app)
+    post.enqueue(connection, 1, key=KEY)
+    post.enqueue(connection, 2, key=KEY, replace=True)
+    connection.commit()
+
+    run_all(app)
+
+    assert (post.sent, backlog(app)) == ([2], 0)
+    if store == "postgres":
+        app.close()
+        with psycopg.connect(postgres_url(), autocommit=True) as there:
+            there.execute(f"drop schema {database.namespace} cascade")
 
 
 def test_a_burst_takes_what_is_in_the_outbox_along(app: Duly, connection: Any) -> None:

@@ -109,6 +109,20 @@ def test_what_is_lent_is_lent_to_nobody_else_before_the_lease_ends(
     assert (meanwhile, jobs(again)) == ([], jobs(first))
 
 
+def test_a_look_tells_whether_something_could_be_borrowed(
+    outbox: Outbox, connection: Any, clock: VirtualClock
+) -> None:
+    seen = [outbox.run(outbox.waits())]
+    commit(outbox, connection, request())
+    seen.append(outbox.run(outbox.waits()))
+    lease(outbox)
+    seen.append(outbox.run(outbox.waits()))
+    clock.advance(LEASE)
+    seen.append(outbox.run(outbox.waits()))
+
+    assert seen == [False, True, False, True]
+
+
 def test_whoever_is_late_has_the_lower_number(outbox: Outbox, connection: Any, clock: VirtualClock) -> None:
     commit(outbox, connection, request(KEY))
     [late] = lease(outbox)

@@ -85,6 +85,10 @@ class Outbox(Protocol):
         """Write them down, on the caller's connection; nobody waits for anybody."""
         ...
 
+    def waits(self) -> Operation[bool]:
+        """Whether there may be something to borrow: a look that writes nothing, for every poll."""
+        ...
+
     def lease(self, length: timedelta, limit: int) -> Operation[Batch]:
         """Borrow the oldest. Of a serial that another relay has in hand nothing is lent, so order stays."""
         ...

@@ -99,14 +99,12 @@ class Relay:
         try:
             while not self._is_over.is_set():
                 try:
-                    moved = self.carry()
+                    if self.carry() < BATCH:
+                        self._rest()
+                    failures = 0
                 except StoreError:
                     self._is_over.wait(backoff(failures, spread()))
                     failures += 1
-                else:
-                    failures = 0
-                    if moved < BATCH:
-                        self._rest()
         except BaseException as error:
             self.fail(error)
         finally:
@@ -140,7 +138,8 @@ class Relay:
 
     def _borrow(self) -> Batch:
         try:
-            batch = self.outbox.run(self.outbox.lease(self.lease, BATCH))
+            waits = self.outbox.run(self.outbox.waits())
+            batch = self.outbox.run(self.outbox.lease(self.lease, BATCH)) if waits else Batch("", [])
         except StoreError as error:
             self._absence.noted(error)
             raise

@@ -43,6 +43,9 @@ class SqliteOutbox(Driver):
     def append(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         return self._operation("append", lambda moment: _append(moment, requests))
 
+    def waits(self) -> Operation[bool]:
+        return self._operation("waits", _waits, writes=False)
+
     def lease(self, length: timedelta, limit: int) -> Operation[Batch]:
         return self._operation("lease", lambda moment: _lease(moment, length, limit))
 
@@ -88,6 +91,10 @@ def _append(moment: Moment, requests: Sequence[Request]) -> Steps[list[Placed]]:
         }
         yield Statement(SQL["append"], line)
     return [Placed(request.id, 0, Decision.PENDING) for request in requests]
+
+
+def _waits(moment: Moment) -> Steps[bool]:
+    return bool((yield Statement(SQL["waits"], moment.lease() | {"now": moment.now})))
 
 
 def _lease(moment: Moment, length: timedelta, limit: int) -> Steps[Batch]:

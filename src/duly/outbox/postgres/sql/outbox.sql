@@ -6,6 +6,9 @@ insert into {schema}.slip (offered_at, serial, job, request)
 select %(offered)s, serial, job, request
 from unnest(%(serials)s::uuid[], %(jobs)s::text[], %(requests)s::text[]) as line (serial, job, request)
 
+-- name: waits
+select 1 from {schema}.slip where leased_until <= %(now)s and rests_until <= %(now)s limit 1
+
 -- name: alone
 -- The right to lend, kept until the transaction ends; no row where another relay has it.
 select outbox, last from {schema}.counter for update skip locked

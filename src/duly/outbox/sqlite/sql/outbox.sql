@@ -3,6 +3,9 @@
 -- name: append
 insert into duly_slip (offered_at, serial, job, request) values (:offered, :serial, :job, :request)
 
+-- name: waits
+select 1 from duly_slip where (leased_until <= :boot or boot_id <> :boot_id) and rests_until <= :now limit 1
+
 -- name: counter
 select outbox, last from duly_counter
 
