@@ -2,7 +2,7 @@
 # The environment lives in .venv and is renewed when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos bench-claims check format clean
+.PHONY: help setup demo test chaos sabotage bench-claims check format clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,6 +11,7 @@ DEMO_ARGS ?=
 TEST_ARGS ?=
 CHAOS_STORES ?= sqlite postgres redis
 CHAOS_SECONDS ?= 600
+CHAOS_SEEDS ?= 3000
 CHAOS_ARGS ?=
 BENCH_ARGS ?=
 
@@ -22,7 +23,8 @@ PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITS)' 2>/de
 help:
 	@echo "make demo    watch Duly work, on a file of its own   (DEMO_ARGS='--seconds 15 --plain')"
 	@echo "make test    run the tests in parallel, random order (TEST_ARGS='-k name')"
-	@echo "make chaos   ten minutes of faults on each store  (CHAOS_SECONDS=60 CHAOS_STORES=redis CHAOS_ARGS='--seed 7')"
+	@echo "make chaos   thousands of simulated storms, then ten minutes of faults on each store  (CHAOS_SECONDS=60 CHAOS_STORES=redis CHAOS_ARGS='--seed 7')"
+	@echo "make sabotage   break the engine in every known way and see the tests notice"
 	@echo "make bench-claims   what a claim costs in a full store (BENCH_ARGS='--stores sqlite --scale 0.1')"
 	@echo "make check   lint, format, types, layers"
 	@echo "make format  rewrite the sources in the project's format"
@@ -45,9 +47,13 @@ test: $(READY)
 	$(BIN)/python -m pytest -n auto $(TEST_ARGS)
 
 chaos: $(READY)
+	$(BIN)/python -m tests.simulation --seeds $(CHAOS_SEEDS)
 	@code=0; for store in $(CHAOS_STORES); do \
 		$(BIN)/python -m tests.chaos --store $$store --seconds $(CHAOS_SECONDS) $(CHAOS_ARGS) || code=1; \
 	done; exit $$code
+
+sabotage: $(READY)
+	$(BIN)/python -m tests.sabotage.run
 
 bench-claims: $(READY)
 	$(BIN)/python -m benchmarks.claim_latency $(BENCH_ARGS)

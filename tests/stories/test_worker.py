@@ -13,6 +13,7 @@ from tests.stories import errands
 from tests.stories.arrange import Gate, OpenApp, Serving, ended, events, in_state, run_all, until, working
 
 from duly import Duly, Run, State, StoreUnavailable
+from duly.ids import new_id
 from duly.job import Request
 from duly.stores.contract import Renewal
 from duly.stores.drive import Operation
@@ -211,6 +212,20 @@ def test_running_work_is_handed_back_when_the_grace_is_over(app: Duly) -> None:
 
     job = app.jobs.get(handle)
     assert (job.state, events(job), job.attempt) == (State.WAITING, ["release"], 0)
+
+
+async def test_a_job_nobody_rang_for_is_found_at_the_next_look(app: Duly) -> None:
+    ran = asyncio.Queue[int]()
+
+    @app.task
+    async def note(number: int) -> None:
+        ran.put_nowait(number)
+
+    async with app.worker():
+        note.enqueue(1)
+        assert await asyncio.wait_for(ran.get(), 10) == 1
+        app.store.run(app.store.put([Request(id=new_id(), task=note.name, arguments="[[2],{}]")]))
+        assert await asyncio.wait_for(ran.get(), 10) == 2
 
 
 async def test_leaving_the_block_lets_running_work_finish_also_after_a_stop(app: Duly) -> None:

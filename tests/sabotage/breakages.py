@@ -1,0 +1,240 @@
+"""One-line breakages of the engine, and the tests that must notice each.
+
+A test that still passes on a broken engine proves nothing. Each line below was a mistake somebody made in a
+system like this one, or is one edit away from being made here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Breakage(NamedTuple):
+    """An edit that makes the engine wrong."""
+
+    name: str
+    file: str
+    """Below src/duly."""
+    old: str
+    """Stands there exactly once."""
+    new: str
+    tests: tuple[str, ...]
+    """What pytest is told to run: one of these must fail."""
+
+
+BREAKAGES: Final = [
+    # --- the fence ------------------------------------------------------------------------------
+    Breakage(
+        "sqlite: a settle of plain ends compares no epoch",
+        "stores/sqlite/sql/settle.sql",
+        "where job.state = 'running' and job.epoch = claim.value ->> 1 and job.nonce = claim.value ->> 2",
+        "where job.state = 'running'",
+        ("tests/contract/test_fence.py", "-k", "sqlite"),
+    ),
+    Breakage(
+        "sqlite: a settle of other ends compares no epoch",
+        "stores/sqlite/operations/settle.py",
+        "    return row.state is State.RUNNING and (row.epoch, row.nonce) == fence[1:]",
+        "    return row.state is State.RUNNING",
+        ("tests/contract/test_fence.py", "tests/contract/test_settle.py", "-k", "sqlite"),
+    ),
+    Breakage(
+        "postgres: a settle of plain ends compares no epoch",
+        "stores/postgres/sql/settle.sql",
+        "    select given.started_at, running.*\n"
+        "    from given\n"
+        "    cross join lateral (\n"
+        "        select ctid as place, running.* from {schema}.running\n"
+        "        where running.generation = given.generation offset 0) as running\n"
+        "    where running.epoch = given.epoch and running.seed = given.seed\n",
+        "    select given.started_at, running.*\n"
+        "    from given\n"
+        "    cross join lateral (\n"
+        "        select ctid as place, running.* from {schema}.running\n"
+        "        where running.generation = given.generation offset 0) as running\n"
+        "    where true\n",
+        ("tests/contract/test_fence.py", "-k", "postgres"),
+    ),
+    Breakage(
+        "redis: a settle compares the epoch but not the nonce",
+        "stores/redis/lua/lib/plain.lua",
+        'if state ~= "running" or lines ~= 0 or epoch ~= said_epoch or nonce ~= said_nonce then',
+        'if state ~= "running" or lines ~= 0 or epoch ~= said_epoch then',
+        ("tests/contract/test_fence.py", "-k", "redis"),
+    ),
+    Breakage(
+        "sqlite: a beat does not notice that its claim is another's",
+        "stores/sqlite/sql/renew.sql",
+        "    on job.id = claim.value ->> 0 and job.state = 'running' and job.epoch = claim.value ->> 1\n"
+        "        and job.nonce = claim.value ->> 2\nwhere job.id is null",
+        "    on job.id = claim.value ->> 0\nwhere job.id is null",
+        ("tests/contract/test_renew.py", "tests/contract/test_fence.py", "-k", "sqlite"),
+    ),
+    Breakage(
+        "memory: a start is recorded whoever holds the job",
+        "stores/memory/renew.py",
+        "        if row is not None and fence_holds(row, fence) and _order(row) is None:",
+        "        if row is not None and _order(row) is None:",
+        ("tests/contract/test_fence.py", "tests/contract/test_crashes.py", "-k", "memory"),
+    ),
+    # --- leases ---------------------------------------------------------------------------------
+    Breakage(
+        "sqlite: jobs are taken back whoever holds a lease",
+        "stores/sqlite/operations/recover.py",
+        "        return self.lease_until is not None and self.lease_until > boot",
+        "        return False",
+        ("tests/contract/test_claim.py", "-k", "sqlite"),
+    ),
+    Breakage(
+        "the lease is judged by the worker's wall clock",
+        "stores/memory/world.py",
+        "        return presence is not None and presence.lease_until > self.clock.boot()",
+        "        return presence is not None and (self.clock.now() - presence.seen_at).total_seconds() < 30",
+        ("tests/contract/test_renew.py", "-k", "memory"),
+    ),
+    Breakage(
+        "a worker that cannot renew goes on",
+        "worker/beat.py",
+        "                self._fence()\n                self._is_over.wait",
+        "                self._is_over.wait",
+        ("tests/simulation", "tests/stories/test_worker.py", "-k", "lease_that_cannot or storm"),
+    ),
+    Breakage(
+        "the heartbeat has no thread of its own",
+        "worker/beat.py",
+        "        self._thread.start()\n        self._watch.start()",
+        "        self._watch.start()",
+        ("tests/simulation", "-k", "storm"),
+    ),
+    Breakage(
+        "claims whose answer was lost are never handed back",
+        "worker/pump.py",
+        "            self._store.run(self._store.disown(self._worker, held))\n",
+        "",
+        ("tests/simulation", "-k", "storm"),
+    ),
+    # --- generations ----------------------------------------------------------------------------
+    Breakage(
+        "memory: generations begin anew",
+        "stores/memory/world.py",
+        "        self.last_number += 1\n        return self.last_number",
+        "        self.last_number = max((row.generation for row in self.rows.values()), default=0) + 1\n"
+        "        return self.last_number",
+        (
+            "tests/contract/test_fence.py",
+            "tests/contract/test_put.py",
+            "tests/contract/test_locks.py",
+            "-k",
+            "memory",
+        ),
+    ),
+    Breakage(
+        "a superseded run settles like any other",
+        "lifecycle.py",
+        "    if standing.superseded_by is not None:\n",
+        "    if False:\n",
+        ("tests/contract/test_overlap_table.py", "-k", "sqlite"),
+    ),
+    Breakage(
+        "a run yields to nobody",
+        "lifecycle.py",
+        "    if standing.queued is not None and event in GOES_ON:\n",
+        "    if False:\n",
+        ("tests/contract/test_overlap_table.py", "-k", "memory"),
+    ),
+    # --- ticks ----------------------------------------------------------------------------------
+    Breakage(
+        "a tick carries no key",
+        "ticker.py",
+        "Wishes(key=periodic.tick_key(schedule.name, tick))",
+        "Wishes()",
+        ("tests/stories/test_schedules.py", "-k", "memory"),
+    ),
+    Breakage(
+        "the next instant is counted from now",
+        "ticker.py",
+        "        plan = periodic.plan(schedule, last_tick, now)",
+        "        plan = periodic.plan(schedule, now - timedelta(microseconds=1), now)",
+        ("tests/stories/test_schedules.py", "-k", "memory"),
+    ),
+    # --- stores ---------------------------------------------------------------------------------
+    Breakage(
+        "sqlite: a write begins as a read",
+        "stores/sqlite/connection.py",
+        'connection.execute("BEGIN IMMEDIATE")',
+        'connection.execute("BEGIN")',
+        ("tests/adapters/test_sqlite_processes.py", "tests/unit/sqlite"),
+    ),
+    Breakage(
+        "redis: a script that was forgotten is not taught again",
+        "stores/redis/driver.py",
+        '            reply = self._client.execute_command("EVAL", wanted.text, *values)\n        return json',
+        "            raise\n        return json",
+        ("tests/adapters/redis",),
+    ),
+    Breakage(
+        "a worker waits for the bell alone",
+        "worker/pump.py",
+        "        poll = self._app.settings.poll.total_seconds() * (0.75 + spread() / 2)",
+        "        poll = 1e6",
+        ("tests/stories/test_worker.py", "-k", "nobody_rang_for and memory"),
+    ),
+    Breakage(
+        "sqlite: a guard is judged in the caller's transaction, not after it",
+        "stores/sqlite/operations/intake.py",
+        "            placed.append((yield from _append(world, request)))",
+        "            placed.extend((yield from put(world, [request])))",
+        ("tests/contract/test_intake.py", "tests/stories/test_unique_for.py", "-k", "sqlite"),
+    ),
+    Breakage(
+        "sqlite: a busy file is an error at once",
+        "stores/sqlite/faults.py",
+        "    return isinstance(error, sqlite3.OperationalError) and code_of(error) == sqlite3.SQLITE_BUSY",
+        "    return False",
+        ("tests/unit/sqlite/test_busy.py", "tests/adapters/test_sqlite_processes.py"),
+    ),
+    # --- bodies ---------------------------------------------------------------------------------
+    Breakage(
+        "a soft limit is an ordinary exception",
+        "errors.py",
+        "class SoftLimitExceeded(BaseException):",
+        "class SoftLimitExceeded(Exception):",
+        ("tests/stories/test_limits.py", "-k", "memory"),
+    ),
+    Breakage(
+        "sqlite: a task the worker does not know is lent to it",
+        "stores/sqlite/operations/lanes.py",
+        "    return lane is not None and (ask.queues is None or queue in ask.queues or lane.on_any_queue)",
+        "    return lane is None or ask.queues is None or queue in ask.queues or lane.on_any_queue",
+        ("tests/contract/test_claim.py", "-k", "sqlite"),
+    ),
+    Breakage(
+        "deaths in isolation are not counted",
+        "lifecycle.py",
+        "    if isinstance(verdict, Crash) and verdict.counted and standing.crashes + 1 >= CRASH_CAP:",
+        "    if False:",
+        ("tests/contract/test_crashes.py", "-k", "memory"),
+    ),
+    Breakage(
+        "an at-most-once body is tried again after a crash",
+        "stores/sqlite/operations/recover.py",
+        "    elif row.delivery is Delivery.AT_MOST_ONCE and row.has_begun:",
+        "    elif False:",
+        ("tests/contract/test_crashes.py", "-k", "sqlite"),
+    ),
+    Breakage(
+        "a hand-back does not ask whether the body may run twice",
+        "lifecycle.py",
+        "    if standing.is_spent and event in UNASKED:",
+        "    if False:",
+        ("tests/contract/test_crashes.py", "-k", "memory"),
+    ),
+    # --- exactly once ---------------------------------------------------------------------------
+    Breakage(
+        "effects are committed whatever the fence says",
+        "worker/transaction.py",
+        "            if answer is not Settled.SETTLED:\n",
+        "            if False:\n",
+        ("tests/stories/test_exactly_once.py",),
+    ),
+]
