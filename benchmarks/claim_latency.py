@@ -53,11 +53,18 @@ class Side:
     store: Store
     lanes: tuple[Lane, ...] = (Lane(TASK),)
 
+    has_keys: bool = False
+    """Whether each job is about something of its own."""
+
     def put(self, amount: int, *, task: str = TASK, priority: int = 0) -> None:
-        wanted = Request(id="", task=task, arguments="[[42],{}]", priority=priority)
         for start in range(0, amount, BULK):
-            few = min(BULK, amount - start)
-            self.store.run(self.store.put([replace(wanted, id=new_id()) for _ in range(few)]))
+            few = range(min(BULK, amount - start))
+            self.store.run(self.store.put([self.request(task, priority) for _ in few]))
+
+    def request(self, task: str, priority: int) -> Request:
+        name = new_id()
+        key = name if self.has_keys else None
+        return Request(id=name, task=task, arguments="[[42],{}]", priority=priority, key=key)
 
     def ask(self, limit: int, worker: str = "worker") -> Ask:
         lanes = {lane.task: lane for lane in self.lanes}
@@ -101,6 +108,14 @@ def after_a_snapshot(side: Side, scale: float) -> Side:
     return side
 
 
+def after_a_snapshot_with_keys(side: Side, scale: float) -> Side:
+    return after_a_snapshot(replace(side, has_keys=True), scale)
+
+
+def after_a_snapshot_with_a_limit(side: Side, scale: float) -> Side:
+    return after_a_snapshot(replace(side, lanes=(Lane(TASK, concurrency=2 * BULK),)), scale)
+
+
 def behind_a_pause(side: Side, scale: float) -> Side:
     side.put(int(BACKLOG * scale), task=ASIDE, priority=10)
     side.store.run(side.store.hold(Switch(Scope.TASK, ASIDE, None)))
@@ -125,7 +140,11 @@ CASES: Final[dict[str, Case]] = {
     "200,000 of an unknown task first": behind_an_unknown_task,
     "200,000 behind a full limit first": behind_a_full_limit,
 }
-WITH_A_SNAPSHOT: Final = "a snapshot held over 100,000 jobs"
+WITH_A_SNAPSHOT: Final[dict[str, Case]] = {
+    "a snapshot held over 100,000 jobs": after_a_snapshot,
+    "a snapshot held over 100,000 jobs with keys": after_a_snapshot_with_keys,
+    "a snapshot held over 100,000 jobs under a limit": after_a_snapshot_with_a_limit,
+}
 
 
 # --- stores ---------------------------------------------------------------------------------------
@@ -216,12 +235,12 @@ def shown(case: str, batch: int, full: Times, empty: Times) -> str:
 
 def measure(kind: str, case: str, fill: Case, scale: float, names: Iterator[str]) -> None:
     with ExitStack() as stack:
-        if case == WITH_A_SNAPSHOT:
+        if case in WITH_A_SNAPSHOT:
             stack.enter_context(held_snapshot())
-        empty = Side(OPENERS[kind](stack, next(names)))
+        empty = OPENERS[kind](stack, next(names))
         full = fill(Side(OPENERS[kind](stack, next(names))), scale)
         for batch in ROUNDS:
-            times = measured([full, replace(empty, lanes=full.lanes)], batch)
+            times = measured([full, replace(full, store=empty)], batch)
             print(shown(case, batch, *times), flush=True)
 
 
@@ -233,7 +252,7 @@ def main() -> None:
     given = parser.parse_args()
     names = (f"bench_{number}" for number in itertools.count())
     for kind in given.stores:
-        cases = CASES | ({WITH_A_SNAPSHOT: after_a_snapshot} if kind == "postgres" else {})
+        cases = CASES | (WITH_A_SNAPSHOT if kind == "postgres" else {})
         print(f"\n{kind}\n\n| in the store | batch | claim | when empty | ratio | settle, ratio |")
         print("| --- | --- | --- | --- | --- | --- |", flush=True)
         for case, fill in cases.items():

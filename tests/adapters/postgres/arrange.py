@@ -30,9 +30,12 @@ def put(store: Store, *requests: Request) -> list[Placed]:
     return store.run(store.put(requests))
 
 
+def asking(worker: str = "w1", *, limit: int = 100, lease: timedelta = LEASE) -> Ask:
+    return Ask(worker, {TASK: Lane(TASK)}, lease, limit=limit, free=limit)
+
+
 def claimed(store: Store, worker: str = "w1", *, limit: int = 100, lease: timedelta = LEASE) -> Claimed:
-    ask = Ask(worker, {TASK: Lane(TASK)}, lease, limit=limit, free=limit)
-    return store.run(store.claim(ask))
+    return store.run(store.claim(asking(worker, limit=limit, lease=lease)))
 
 
 def claim(store: Store, worker: str = "w1", *, limit: int = 100) -> list[Claim]:
@@ -40,7 +43,11 @@ def claim(store: Store, worker: str = "w1", *, limit: int = 100) -> list[Claim]:
 
 
 def settle(store: Store, *lent: Claim, worker: str = "w1") -> list[Settled]:
-    return store.run(store.settle(worker, [Settlement(one.fence, Done()) for one in lent]))
+    return store.run(store.settle(worker, ended(*lent)))
+
+
+def ended(*lent: Claim) -> list[Settlement]:
+    return [Settlement(one.fence, Done()) for one in lent]
 
 
 def find(store: Store, *ids: str) -> list[Job]:

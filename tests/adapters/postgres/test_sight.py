@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
-from tests.adapters.postgres.arrange import claim, due_long_ago, eventually, put, request, settle
+from tests.adapters.postgres.arrange import (
+    asking,
+    claim,
+    due_long_ago,
+    ended,
+    eventually,
+    put,
+    request,
+    settle,
+)
 
+from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.operations.sight import A_SECOND, CLAIMS, PAUSE, START, WORTH_IT, Sight
 
+T = TypeVar("T")
+
 LANE = 7
+MANY = 1500
 NOW = 10**15
 
 
@@ -73,8 +86,8 @@ def test_the_point_never_moves_back() -> None:
 # --- on the server ------------------------------------------------------------------------------
 
 
-def drain(store: PostgresStore, amount: int) -> None:
-    put(store, *(request() for _ in range(amount)))
+def drain(store: PostgresStore, amount: int, *, with_keys: bool = False) -> None:
+    put(store, *(request(f"key {number}" if with_keys else None) for number in range(amount)))
     while lent := claim(store, limit=500):
         settle(store, *lent)
 
@@ -120,3 +133,36 @@ def pages(url: str, schema: str, *, since: bool) -> int:
         ).fetchone()
         found = plan[0] if not isinstance(plan[0], str) else json.loads(plan[0])
         return int(found[0]["Plan"]["Shared Hit Blocks"])
+
+
+ENTRIES = """
+select coalesce(sum(pg_stat_get_xact_tuples_returned(indexrelid)), 0)::int8 from pg_stat_user_indexes
+where relid in (select oid from pg_class where relnamespace = '{literal}'::regnamespace)
+"""
+
+
+def entries(store: PostgresStore, operation: Operation[T]) -> tuple[T, int]:
+    """What an operation answers, and how many index entries it walked over, those of dead rows included."""
+
+    def steps() -> Steps[tuple[T, int]]:
+        ((before,),) = yield Statement(ENTRIES)
+        answer = yield from operation.steps()
+        ((after,),) = yield Statement(ENTRIES)
+        return answer, after - before
+
+    return store.run(Operation(operation.name, steps))
+
+
+def test_nothing_walks_over_the_runs_of_keys_since_an_old_snapshot(
+    store: PostgresStore, connection: psycopg.Connection
+) -> None:
+    connection.execute("set transaction isolation level repeatable read")
+    connection.execute("select 1")
+    drain(store, MANY, with_keys=True)
+
+    _, put_walked = entries(store, store.put([request("another")]))
+    claimed, claim_walked = entries(store, store.claim(asking(limit=1)))
+    _, settle_walked = entries(store, store.settle("w1", ended(*claimed.claims)))
+
+    assert len(claimed.claims) == 1
+    assert max(put_walked, claim_walked, settle_walked) < MANY // 4

@@ -22,7 +22,7 @@ select
     (select json_agg(json_build_array(scope, name, until)) from {schema}.switch
         where until is null or until > %(now)s),
     exists (select 1 from {schema}.notice),
-    exists (select 1 from {schema}.running where serial is not null),
+    cardinality(%(limited)s::int4[]) > 0 and exists (select 1 from {schema}.running where serial is not null),
     (select json_agg(lane.number) from unnest(%(limited)s::int4[]) as lane (number)
         where exists (
             select 1 from {schema}.ready where ready.lane = lane.number and ready.ready_at <= %(now)s)),

@@ -98,11 +98,11 @@ select lane, expires_at, generation from made where expires_at is not null
 select id, generation from {schema}.job where id = any (%(ids)s::text[])
 
 -- name: taken
--- Which serials of the batch have something standing for them.
+-- Which serials of the batch have something standing for them; one by one, or all that ever stood is read.
 select wanted.serial::text
 from unnest(%(serials)s::uuid[]) as wanted (serial)
-where exists (select 1 from {schema}.standing where standing.serial = wanted.serial)
-    or exists (select 1 from {schema}.marker where marker.serial = wanted.serial)
+where exists (select 1 from {schema}.standing where standing.serial = wanted.serial offset 0)
+    or exists (select 1 from {schema}.marker where marker.serial = wanted.serial offset 0)
 
 -- name: window
 select until, id from {schema}.guard where serial = %(serial)s::uuid

@@ -20,5 +20,10 @@ on conflict (digest) do nothing
 returning digest::text
 
 -- name: of_runs
-select generation, serial::text from {schema}.running
-where generation = any (%(generations)s::int8[]) and serial is not null
+-- By generation: the index of serials on loan leads past all that were on loan since the oldest snapshot.
+select running.generation, running.serial::text
+from unnest(%(generations)s::int8[]) as wanted (generation)
+cross join lateral (
+    select generation, serial from {schema}.running
+    where running.generation = wanted.generation offset 0) as running
+where running.serial is not null
