@@ -154,7 +154,7 @@ def test_any_store_takes_from_an_outbox(
     if store == "postgres":
         app.close()
         with psycopg.connect(postgres_url(), autocommit=True) as there:
-            there.execute(f"drop schema {database.namespace} cascade")
+            there.execute(f"drop schema {database.namespace} cascade".encode())
 
 
 def test_a_burst_takes_what_is_in_the_outbox_along(app: Duly, connection: Any) -> None:
