@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         LockLost,
         LockTaken,
         NoResult,
+        ReceiptBusy,
+        ReceiptLost,
         ResultNotKept,
         ResultTimeout,
         RetryAfter,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     )
     from duly.handle import Handle
     from duly.job import Decision, Job, State
+    from duly.ledger import HandOver, Ledger, Receipt, current_receipt, exactly_once
     from duly.retry import Retry
     from duly.run import Run
     from duly.task import Task
@@ -44,8 +47,8 @@ if TYPE_CHECKING:
 
 _ERRORS = """
     BadRequest ConditionFailed DefinitionError DulyError JobCancelled JobFailed JobSkipped LeaseLost
-    LockLost LockTaken NoResult ResultNotKept ResultTimeout RetryAfter SoftLimitExceeded
-    StoreUnavailable UnknownJob UnknownTask
+    LockLost LockTaken NoResult ReceiptBusy ReceiptLost ResultNotKept ResultTimeout RetryAfter
+    SoftLimitExceeded StoreUnavailable UnknownJob UnknownTask
 """
 _HOMES = {
     "bind": "context",
@@ -54,6 +57,11 @@ _HOMES = {
     "Decision": "job",
     "Job": "job",
     "State": "job",
+    "HandOver": "ledger",
+    "Ledger": "ledger",
+    "Receipt": "ledger",
+    "current_receipt": "ledger",
+    "exactly_once": "ledger",
     "Retry": "retry",
     "Run": "run",
     "Task": "task",
@@ -68,15 +76,20 @@ __all__ = [
     "DefinitionError",
     "Duly",
     "DulyError",
+    "HandOver",
     "Handle",
     "Job",
     "JobCancelled",
     "JobFailed",
     "JobSkipped",
     "LeaseLost",
+    "Ledger",
     "LockLost",
     "LockTaken",
     "NoResult",
+    "Receipt",
+    "ReceiptBusy",
+    "ReceiptLost",
     "ResultNotKept",
     "ResultTimeout",
     "Retry",
@@ -91,6 +104,8 @@ __all__ = [
     "Worker",
     "__version__",
     "bind",
+    "current_receipt",
+    "exactly_once",
 ]
 
 

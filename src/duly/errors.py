@@ -32,6 +32,8 @@ Every message quotes the value it is about and names the remedy. An outcome a ca
     ├── ResultTimeout            (a TimeoutError)
     ├── LockTaken                (a TimeoutError)
     ├── LockLost
+    ├── ReceiptBusy              another delivery of the same execution is being run
+    ├── ReceiptLost              another delivery took the execution over; nothing was kept
     ├── ConditionFailed          the watched row is gone, changed or no longer matches
     ├── NotInRun                 a call that only makes sense inside a running task
     ├── TransactionEnded         a body ended or broke the transaction that Duly was to commit
@@ -226,6 +228,38 @@ class LockLost(DulyError):
 
     def __init__(self, name: str, token: int) -> None:
         super().__init__(f"The lock {name!r} (token {token}) is no longer ours: its ttl ran out.")
+
+
+class ReceiptBusy(DulyError):
+    """Another delivery of the same execution is being run; this one must come back later."""
+
+    def __init__(self, receipt_id: str, wait: timedelta) -> None:
+        super().__init__(
+            f"Receipt {receipt_id!r} is claimed elsewhere for up to {wait.total_seconds():g} s. "
+            "Deliver it again after that: it is skipped if it was completed meanwhile."
+        )
+        self.receipt_id = receipt_id
+        self.wait = wait
+
+    def __reduce__(self) -> tuple[type[ReceiptBusy], tuple[str, timedelta]]:
+        """Queues pickle what a function raises."""
+        return ReceiptBusy, (self.receipt_id, self.wait)
+
+
+class ReceiptLost(DulyError):
+    """Another delivery took the execution over while its body ran; what the body wrote was rolled back."""
+
+    def __init__(self, receipt_id: str, epoch: int) -> None:
+        super().__init__(
+            f"Receipt {receipt_id!r} was taken over while its body ran (epoch {epoch} is over): "
+            "everything it wrote was rolled back. Raise `lease` if bodies are paused for longer than that."
+        )
+        self.receipt_id = receipt_id
+        self.epoch = epoch
+
+    def __reduce__(self) -> tuple[type[ReceiptLost], tuple[str, int]]:
+        """Queues pickle what a function raises."""
+        return ReceiptLost, (self.receipt_id, self.epoch)
 
 
 class ConditionFailed(DulyError):

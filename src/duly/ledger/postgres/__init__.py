@@ -1,0 +1,1 @@
+"""Receipts in a PostgreSQL database."""

@@ -1,0 +1,12 @@
+-- find: receipts for people, by id.
+
+-- name: find
+select r.id, r.name, r.payload, r.state, r.epoch, r.mark, r.created_at, r.completed_at,
+    coalesce(d.hand_overs, 0), d.handed_over_at, d.next_at,
+    greatest(case when d.mark = r.mark then d.until - {clock} end, 0)
+from {schema}.receipt r left join {schema}.delivery d on d.id = r.id
+where r.state = %(state)s and r.id > %(after)s
+order by r.id limit %(limit)s
+
+-- name: count
+select state, count(*) from {schema}.receipt group by state

@@ -1,0 +1,52 @@
+"""The SQL of each operation, read once from the file that bears its name.
+
+A file opens with what it promises; a line `-- name: word` starts each of its statements. The files have the
+same names in both dialects, and so have the statements in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from duly.stores.sqlite.migrate import Migration, parse
+
+_HEADING: Final = "-- name:"
+
+
+@cache
+def statements(dialect: str, operation: str) -> Mapping[str, str]:
+    """Every statement of `DIALECT/sql/OPERATION.sql`, by its name."""
+    text = files("duly.ledger").joinpath(dialect, "sql", f"{operation}.sql").read_text(encoding="utf-8")
+    _, *parts = text.split(_HEADING)
+    return dict(_named(part) for part in parts)
+
+
+@cache
+def migrations(dialect: str) -> tuple[Migration, ...]:
+    """The steps of the schema that this version of the code ships, in order."""
+    folder = files("duly.ledger").joinpath(dialect, "migrations")
+    found = [
+        parse(file.name, file.read_text(encoding="utf-8"))
+        for file in folder.iterdir()
+        if file.name.endswith(".sql")
+    ]
+    return tuple(sorted(found, key=lambda migration: migration.number))
+
+
+def commands(script: str) -> list[str]:
+    """The statements of a migration, one by one. None of ours has a semicolon inside."""
+    bare = re.sub(r"^\s*--.*$", "", script, flags=re.MULTILINE)
+    return [command.strip() for command in bare.split(";") if command.strip()]
+
+
+def _named(part: str) -> tuple[str, str]:
+    name, _, body = part.partition("\n")
+    return name.strip(), "\n".join(line for line in body.splitlines() if _says_something(line))
+
+
+def _says_something(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("--")
