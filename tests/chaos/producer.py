@@ -51,6 +51,10 @@ class Producer:
         task = self._rng.choice([shop.slow, shop.slow_thread, shop.slow_child])
         self._ask(task, op, round(self._rng.uniform(0.2, 4.0), 2))
 
+    def long(self, op: str) -> None:
+        """Somebody must be at work whenever a worker is cut off."""
+        self._ask(self._rng.choice([shop.slow, shop.slow_child]), op, round(self._rng.uniform(4.0, 8.0), 2))
+
     def delayed(self, op: str) -> None:
         self._ask(shop.quick, op, self._payload(), run_after=round(self._rng.uniform(0.3, 3.0), 2))
 
@@ -171,6 +175,7 @@ class Producer:
 ACTS: Final[dict[str, tuple[float, Callable[[Producer, str], None]]]] = {
     "plain": (20, Producer.plain),
     "slow": (8, Producer.slow),
+    "long": (7, Producer.long),
     "delayed": (8, Producer.delayed),
     "deferred": (3, Producer.deferred),
     "chain": (3, Producer.chain),

@@ -43,6 +43,7 @@ class Proxy:
     def __init__(self, target: Path, roads: int) -> None:
         self._target = target
         self.ports: list[int] = []
+        self._servers: list[asyncio.Server] = []
         self._links: set[Link] = set()
         self._loop = asyncio.new_event_loop()
         self._delay = 0.0
@@ -106,11 +107,24 @@ class Proxy:
         self._loop.run_until_complete(self._listen())
         self._is_up.set()
         self._loop.run_forever()
+        self._loop.run_until_complete(self._close())
+        self._loop.close()
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for link in list(self._links):
+            link.cut()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     async def _listen(self) -> None:
         for road, open_road in enumerate(self._open_roads):
             open_road.set()
             server = await asyncio.start_server(partial(self._join, road), "127.0.0.1", 0)
+            self._servers.append(server)
             self.ports.append(server.sockets[0].getsockname()[1])
 
     async def _join(self, road: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
