@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from duly.errors import StoreMoved, StoreUnavailable
+from duly.errors import SchemaMismatch, StoreMoved, StoreUnavailable
 from duly.job import Job, Keep, Overlap, State
 from duly.stores.contract import Ask, Store, Switch
 from duly.stores.drive import Operation
@@ -188,9 +188,21 @@ def check(operation: str, notice: Notice | None) -> None:
         raise StoreMoved(notice.other)
 
 
-def allowed(ask: Ask, notice: Notice | None) -> Ask:
-    """What may be lent: behind a notice nothing, but jobs of workers that died are still taken back."""
-    return ask if notice is None else replace(ask, lanes={})
+def check_level(operation: str, level: int, oldest_code: int) -> None:
+    """Raise where a schema that newer code migrated keeps older code from adding to it."""
+    if oldest_code > level and operation in PRODUCING:
+        raise SchemaMismatch(
+            f"This store was migrated for newer code: it serves schema level {oldest_code} and later, "
+            f"this version of Duly is at {level}. Upgrade duly in this process."
+        )
+
+
+def allowed(ask: Ask, notice: Notice | None, *, is_outdated: bool = False) -> Ask:
+    """What may be lent: behind a notice, or to code that is too old, nothing.
+
+    Jobs of workers that died are still taken back.
+    """
+    return ask if notice is None and not is_outdated else replace(ask, lanes={})
 
 
 def hears(notice: Notice | None) -> bool:

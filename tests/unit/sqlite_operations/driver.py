@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from duly.clock import Clock
 from duly.stores.drive import Operation
+from duly.stores.sqlite.migrate import CREATE
 from duly.stores.sqlite.operations import Operations
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ class PlainStore(Operations):
     def create(cls, path: Path | str, clock: Clock) -> PlainStore:
         store = cls(path, clock)
         store.connection.execute("pragma journal_mode = wal")
+        store.connection.execute(CREATE)
         store.connection.executescript(SCHEMA.read_text(encoding="utf-8"))
         return store
 

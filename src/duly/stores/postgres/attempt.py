@@ -43,7 +43,7 @@ def transaction(
     operation: Operation[T], spell: Spelling, beginning: bytes, absorb: Callable[[], None] | None
 ) -> Generator[Command, list[Row], T]:
     """The commands of one try. `absorb` is called when offered requests wait to be placed first."""
-    ((now, newest_lane, has_intake, notice),) = yield Command(beginning)
+    ((now, newest_lane, has_intake, door),) = yield Command(beginning)
     if has_intake and absorb is not None:
         absorb()
     steps = operation.steps()
@@ -55,7 +55,7 @@ def transaction(
             yield COMMIT
             value: T = stop.value
             return value
-        rows = [(now, newest_lane, False, notice)]
+        rows = [(now, newest_lane, False, door)]
         if statement is not MOMENT:
             rows = yield Command(spell(statement.text), statement.parameters)
 

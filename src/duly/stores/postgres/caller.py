@@ -35,10 +35,10 @@ select current_database(), (extract(epoch from pg_postmaster_start_time()) * 100
 ARRIVAL: Final = """
 select {clock}, coalesce((select max(number) from {schema}.lane), 0),
     current_setting('transaction_isolation') <> 'read committed',
-    coalesce(
+    (select json_build_array(max(oldest_code), coalesce(
         (select json_build_array(stage, move, other, cursor) from {schema}.house),
         (select json_build_array('sealed', '', 'another store (a new transaction will tell which)', 0)
-            from {schema}.seal where last_value > 1))"""
+            from {schema}.seal where last_value > 1))) from {schema}.migration)"""
 """The sequence tells a transaction that reads an old snapshot of a notice it cannot see."""
 
 

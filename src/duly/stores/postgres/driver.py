@@ -76,6 +76,11 @@ class Driver:
         _drivers.add(self)
 
     @property
+    def level(self) -> int:
+        """The schema this code is made for."""
+        return self._migrations[-1].number
+
+    @property
     def _channel(self) -> str:
         return f"duly_{self._spell.namespace}".encode()[:60].decode(errors="ignore")
 

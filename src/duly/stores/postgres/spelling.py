@@ -24,7 +24,8 @@ MOMENT: Final = """
 select {clock}, coalesce((select max(number) from {schema}.lane), 0),
     exists (select 1 from {schema}.intake where set_aside < {format})
         or exists (select 1 from {schema}.freed),
-    (select json_build_array(stage, move, other, cursor) from {schema}.house)"""
+    (select json_build_array(max(oldest_code), (
+        select json_build_array(stage, move, other, cursor) from {schema}.house)) from {schema}.migration)"""
 """What every operation wants to know first."""
 
 # A plan made for a table that was empty, or never looked at, must not walk through it when it is full, nor

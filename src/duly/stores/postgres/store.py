@@ -30,6 +30,7 @@ class PostgresStore(Movable):
         super().__init__(None if isinstance(clock, SystemClock) else clock)
         self.url = url
         self.driver = Driver(url, namespace=namespace, operations=self, patience=patience)
+        self.level = self.driver.level
 
     def run(self, operation: Operation[T]) -> T:
         return self.driver.run(operation)

@@ -25,3 +25,4 @@ class SqliteStore(Driver, Operations):
         clock = clock or SystemClock()
         Driver.__init__(self, url, migrations=shipped(), clock=clock, namespace=namespace, patience=patience)
         Operations.__init__(self, clock, boot_id())
+        self.level = shipped()[-1].number

@@ -35,7 +35,7 @@ from duly.stores.contract import (
     WorkerCard,
 )
 from duly.stores.drive import Operation, Steps
-from duly.stores.house import allowed, check, hears
+from duly.stores.house import allowed, check, check_level, hears
 from duly.stores.postgres.operations import locks, records, switches, workers
 from duly.stores.postgres.operations.amend import amend
 from duly.stores.postgres.operations.claim import claim
@@ -79,6 +79,8 @@ class Operations:
 
     def __init__(self, clock: Clock | None) -> None:
         self._clock = clock
+        self.level: int | None = None
+        """The schema this code is made for, as its driver knows it."""
         self._book = Book()
         self._sight = Sight()
 
@@ -103,9 +105,7 @@ class Operations:
         return self._writing("absorb", absorb, may_repeat=True)
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
-        return self._placing(
-            "claim", lambda world: claim(world, self._sight, allowed(ask, world.moment.notice))
-        )
+        return self._placing("claim", lambda world: claim(world, self._sight, self._reach(world, ask)))
 
     def begin(
         self, fences: Sequence[Fence], *, isolated: bool, once: bool = False
@@ -125,12 +125,11 @@ class Operations:
 
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:
-            notice = world.moment.notice
-            if not hears(notice):
-                claimed = yield from claim(world, self._sight, allowed(ask, notice))
+            if not hears(world.moment.notice):
+                claimed = yield from claim(world, self._sight, self._reach(world, ask))
                 return Turned([Settled.LOST] * len(settlements), claimed)
             answers = yield from settle_swiftly(world, ask.worker, settlements)
-            claimed = yield from claim(world, self._sight, allowed(ask, notice), answers.settled)
+            claimed = yield from claim(world, self._sight, self._reach(world, ask), answers.settled)
             return Turned(answers.in_order(), claimed)
 
         return self._placing("turn", act)
@@ -199,6 +198,10 @@ class Operations:
     def records(self, kind: str) -> Operation[dict[str, str]]:
         return self._reading("records", lambda _: records.records(kind))
 
+    def _reach(self, world: World, ask: Ask) -> Ask:
+        is_outdated = self.level is not None and world.moment.oldest_code > self.level
+        return allowed(ask, world.moment.notice, is_outdated=is_outdated)
+
     # how each is made
 
     def _placing(
@@ -218,6 +221,8 @@ class Operations:
     def _steps(self, name: str, act: Callable[[World], Steps[T]], mood: Mood) -> Callable[[], Steps[T]]:
         def steps() -> Steps[T]:
             moment = yield from Moment.read(self._clock)
+            if self.level is not None:
+                check_level(name, self.level, moment.oldest_code)
             check(name, moment.notice)
             return (yield from act(World(moment, self._book, is_wary=mood.is_wary)))
 

@@ -15,7 +15,7 @@ from duly.stores.drive import Statement, Steps
 from duly.stores.house import Notice, Stage
 
 MOMENT: Final = Statement("moment")
-"""Asks the driver what it read at the beginning: the server's time, the newest lane, whose transaction, the notice."""
+"""Asks the driver what it read at the beginning: the time, the newest lane, whose transaction, the door."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -67,15 +67,19 @@ class Moment:
     """In a caller's transaction, whose snapshot may be older than the locks we take in it."""
     notice: Notice | None = None
     """What hangs at the door while everything is being moved."""
+    oldest_code: int = 0
+    """The lowest level of code that the schema still serves."""
 
     @classmethod
     def read(cls, clock: Clock | None) -> Steps[Moment]:
         """The server's time, or that of a clock which stands in for it."""
-        ((now, newest_lane, is_guest, hanging),) = yield MOMENT
+        ((now, newest_lane, is_guest, door),) = yield MOMENT
+        oldest_code, hanging = door or (0, None)
         notice = None if hanging is None else Notice(Stage(hanging[0]), *hanging[1:])
         if clock is None:
-            return cls(now, now, newest_lane, is_guest, notice)
-        return cls(stamp(clock.now()), round(clock.boot() * 1_000_000), newest_lane, is_guest, notice)
+            return cls(now, now, newest_lane, is_guest, notice, oldest_code)
+        wall, boot = stamp(clock.now()), round(clock.boot() * 1_000_000)
+        return cls(wall, boot, newest_lane, is_guest, notice, oldest_code)
 
     @property
     def instant(self) -> datetime:

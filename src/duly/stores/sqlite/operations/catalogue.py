@@ -34,13 +34,12 @@ from duly.stores.contract import (
     WorkerCard,
 )
 from duly.stores.drive import Operation, Steps
-from duly.stores.house import allowed
 from duly.stores.sqlite.operations import locks, records, switches, workers
 from duly.stores.sqlite.operations.amend import amend
 from duly.stores.sqlite.operations.claim import claim
 from duly.stores.sqlite.operations.deliver import deliver
 from duly.stores.sqlite.operations.find import census, explain, find
-from duly.stores.sqlite.operations.house import entered, heard
+from duly.stores.sqlite.operations.house import entered, heard, reach
 from duly.stores.sqlite.operations.intake import absorb, offer
 from duly.stores.sqlite.operations.moment import Moment
 from duly.stores.sqlite.operations.prune import prune
@@ -58,6 +57,8 @@ class Operations:
     def __init__(self, clock: Clock, boot_id: str) -> None:
         self._clock = clock
         self._boot_id = boot_id
+        self.level: int | None = None
+        """The schema this code is made for; None where nobody keeps count."""
 
     # jobs
 
@@ -79,7 +80,7 @@ class Operations:
         return self._writing("deliver", act)
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
-        return self._writing("claim", lambda world: claim(world, allowed(ask, world.notice)))
+        return self._writing("claim", lambda world: claim(world, reach(world, ask)))
 
     def begin(
         self, fences: Sequence[Fence], *, isolated: bool, once: bool = False
@@ -95,7 +96,7 @@ class Operations:
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:
             answers = yield from heard(world, ask.worker, settlements)
-            return Turned(answers, (yield from claim(world, allowed(ask, world.notice))))
+            return Turned(answers, (yield from claim(world, reach(world, ask))))
 
         return self._writing("turn", act)
 
@@ -164,7 +165,7 @@ class Operations:
         return self._reading("records", lambda _: records.records(kind))
 
     def _writing(self, name: str, act: Callable[[World], Steps[T]]) -> Operation[T]:
-        return Operation(name, lambda: entered(name, self._world(), act))
+        return Operation(name, lambda: entered(name, self._world(), act, self.level))
 
     def _reading(self, name: str, act: Callable[[World], Steps[T]]) -> Operation[T]:
         return Operation(name, lambda: act(self._world()), writes=False)

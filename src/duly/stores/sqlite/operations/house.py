@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from duly.job import HistoryLine, Keep
 from duly.lifecycle import Settled
 from duly.stores import house
-from duly.stores.contract import Settlement
+from duly.stores.contract import Ask, Settlement
 from duly.stores.drive import Statement, Steps
 from duly.stores.house import ARRIVED, RECORDS, Belonging, Furniture, Notice, Obstacles, Stage
 from duly.stores.sqlite.operations import switches
@@ -39,11 +40,22 @@ ROOMS: Final = ("tallies", "windows", "markers", "switches", "locks", "starts", 
 """What `furnish` fills; whatever a half-done move left there is dropped first."""
 
 
-def entered(name: str, world: World, act: Callable[[World], Steps[T]]) -> Steps[T]:
-    """Perform an operation that writes, unless a notice keeps it out."""
-    world.notice = yield from notice()
+def entered(name: str, world: World, act: Callable[[World], Steps[T]], level: int | None) -> Steps[T]:
+    """Perform an operation that writes, unless a notice or a newer schema keeps it out."""
+    if level is None:
+        world.notice = yield from notice()
+    else:
+        ((oldest_code, hanging),) = yield Statement(SQL["door"])
+        house.check_level(name, level, oldest_code)
+        world.is_outdated = oldest_code > level
+        world.notice = None if hanging is None else _notice(*json.loads(hanging))
     house.check(name, world.notice)
     return (yield from act(world))
+
+
+def reach(world: World, ask: Ask) -> Ask:
+    """What may be lent now."""
+    return house.allowed(ask, world.notice, is_outdated=world.is_outdated)
 
 
 def heard(world: World, worker: str, settlements: Sequence[Settlement]) -> Steps[list[Settled]]:
@@ -56,7 +68,11 @@ def heard(world: World, worker: str, settlements: Sequence[Settlement]) -> Steps
 def notice() -> Steps[Notice | None]:
     """What hangs at the door."""
     found = yield Statement(SQL["notice"])
-    return Notice(Stage(found[0][0]), *found[0][1:]) if found else None
+    return _notice(*found[0]) if found else None
+
+
+def _notice(stage: str, move: str, other: str, cursor: int) -> Notice:
+    return Notice(Stage(stage), move, other, cursor)
 
 
 def arrived() -> Steps[str | None]:

@@ -31,6 +31,8 @@ class World:
         self.now = moment.now
         self.notice: Notice | None = None
         """What hangs at the door while everything is being moved."""
+        self.is_outdated = False
+        """The schema was migrated for newer code than this."""
 
     # reading
 

@@ -3,6 +3,10 @@
 -- name: notice
 select stage, move, other, cursor from duly_house
 
+-- name: door
+-- The oldest code that the schema serves, and the notice.
+select max(oldest_code), (select json_array(stage, move, other, cursor) from duly_house) from duly_schema
+
 -- name: put_up
 insert into duly_house (only_one, stage, move, other) values (1, :stage, :move, :other)
 on conflict (only_one) do nothing
