@@ -42,6 +42,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     bounds.rescue_bound,
     bounds.reconnect_bound,
     leaks.no_leak,
+    leaks.no_collapse,
 )
 
 

@@ -1,4 +1,4 @@
-"""What must not be left behind: processes, loans, descriptors, threads."""
+"""What must not be left behind, processes, loans, descriptors, threads; and who must not fall over."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from tests.chaos.checker.witness import Witness
 ORPHANED = 1.5
 DESCRIPTORS = 150
 THREADS = 60
+ENDS = (0, 3, -9, -15)
+"""Told to stop, no store, SIGKILL, SIGTERM before it could listen."""
 
 
 def no_leak(history: History) -> Iterator[Witness]:
@@ -28,6 +30,13 @@ def no_leak(history: History) -> Iterator[Witness]:
         for row in history.last:
             if row.state == "running":
                 yield Witness("NoLeak", f"job {row.id} is on loan to nobody", (row,))
+
+
+def no_collapse(history: History) -> Iterator[Witness]:
+    """A worker ends because it was told to, was killed, or could not open its store; never by itself."""
+    for life in history.lives:
+        if life.code is not None and life.code not in ENDS:
+            yield Witness("NoCollapse", f"{life.name} ended with {life.code}; its log says why", (life,))
 
 
 def _left_at_the_end(history: History) -> list[Life]:

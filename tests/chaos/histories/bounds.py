@@ -83,4 +83,10 @@ LEAKS: Final = [
             drained_at=8.0,
         ),
     ),
+    Case(
+        "NoCollapse",
+        "a worker that fell over",
+        bad=History(lives=[Life(name="w0-1", died=9.0, code=70)]),
+        good=History(lives=[Life(name="w0-1", died=9.0, code=-9)]),
+    ),
 ]
