@@ -63,6 +63,26 @@ def sweep(home: Home) -> None:
     say(" ".join(order.id for order in orders) or "nothing")
 
 
+def fork(home: Home, *receipts: str) -> None:
+    """Use the ledger, fork, and use it on both sides: neither may disturb the other's connections."""
+    ledger = ledger_of(home)
+
+    @exactly_once(ledger=ledger, name="pay")
+    def pay(receipt: Receipt) -> None:
+        receipt.connection.execute(home.insert, ("rent", str(receipt.id)))
+
+    first, second, third = receipts
+    pay(execution_id=first)
+    child = os.fork()
+    if child == 0:
+        pay(execution_id=second)
+        sys.exit(0)  # a full exit: the interpreter's end must not close the parent's connections either
+    _, status = os.waitpid(child, 0)
+    pay(execution_id=third)
+    ledger.close()
+    say(os.waitstatus_to_exitcode(status))
+
+
 def open_it(home: Home) -> None:
     """Make the tables when told to, at the same moment as the others."""
     say("ready")
@@ -72,7 +92,12 @@ def open_it(home: Home) -> None:
 
 
 def main(name: str, url: str, namespace: str, *arguments: str) -> None:
-    programs: dict[str, Callable[..., None]] = {"deliver": deliver, "sweep": sweep, "open": open_it}
+    programs: dict[str, Callable[..., None]] = {
+        "deliver": deliver,
+        "sweep": sweep,
+        "open": open_it,
+        "fork": fork,
+    }
     programs[name](Home(url, namespace), *arguments)
 
 

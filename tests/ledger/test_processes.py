@@ -247,6 +247,15 @@ def test_of_eight_sweeping_processes_one_hands_each_receipt_over(
     assert sorted(handed_over) == sorted(receipts)
 
 
+def test_a_process_that_forks_pays_on_both_sides(start: Start, home: Home, ledger: Ledger) -> None:
+    receipts = [ledger.issue("pay").id for _ in range(3)]
+
+    program = start("fork", *receipts)
+
+    assert program.says() == "0"
+    assert sorted(who for _, who in home.effects()) == sorted(receipts)
+
+
 def test_eight_processes_may_make_the_tables_at_once(start: Start, home: Home) -> None:
     crowd = [start("open") for _ in range(8)]
     for one in crowd:
