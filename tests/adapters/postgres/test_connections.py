@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import parse_qs, urlsplit
 
+import psycopg
 import pytest
-from tests.adapters.postgres.arrange import claim, put, request
+from tests.adapters.postgres.arrange import claim, eventually, put, request
+from tests.servers import postgres_url
 
 from duly.stores.drive import Operation, Row, Statement, Steps
 from duly.stores.postgres import PostgresStore
@@ -58,6 +61,26 @@ def used(store: PostgresStore, other: PostgresStore) -> PostgresStore:
     return other
 
 
+def connections(store: PostgresStore) -> int:
+    """How many a server counts that bear this store's name, once those that are closing are gone."""
+    name = parse_qs(urlsplit(store.url).query)["application_name"][0]
+    count = "select count(*) from pg_stat_activity where application_name = %s"
+    with psycopg.connect(postgres_url(), autocommit=True) as admin:
+
+        def left() -> int:
+            row = admin.execute(count, (name,)).fetchone()
+            return row[0] if row else 0
+
+        eventually(lambda: left() == 0, seconds=5)
+        return left()
+
+
+@pytest.fixture
+def named(url: str, schema: str) -> PostgresStore:
+    """A store whose connections can be told from others."""
+    return PostgresStore(f"{url}&application_name={schema}", namespace=schema)
+
+
 def test_a_rollback_costs_no_prepared_statement(used: PostgresStore) -> None:
     before = prepared(used)
 
@@ -100,3 +123,25 @@ def test_a_connection_that_forgot_its_statements_is_replaced(
         put(store, request())
 
     assert len(claim(store)) == 1
+
+
+def test_a_connection_in_use_while_the_store_closes_is_closed_when_it_comes_back(
+    named: PostgresStore,
+) -> None:
+    def steps() -> Steps[None]:
+        yield Statement("select 1")
+        named.close()  # as another thread might, in the middle of an operation
+
+    named.run(Operation("close", steps))
+
+    assert connections(named) == 0
+
+
+def test_an_awaited_connection_in_use_while_the_store_closes_is_closed_too(named: PostgresStore) -> None:
+    def steps() -> Steps[None]:
+        yield Statement("select 1")
+        named.close()
+
+    asyncio.run(named.arun(Operation("close", steps)))
+
+    assert connections(named) == 0

@@ -96,7 +96,7 @@ class Driver:
         with self._opening:
             pool, self._pool = self._pool, None
         if pool is not None:
-            pool.clear()
+            pool.close()
         for async_pool in list(self._async_pools.values()):
             async_pool.let_go()
         self._async_pools.clear()

@@ -35,6 +35,7 @@ class Pool:
         self._greeting = greeting
         self._places = threading.BoundedSemaphore(address.connections)
         self._idle: list[Wire] = []
+        self._is_closed = False
 
     @contextmanager
     def lent(self) -> Generator[Wire, None, None]:
@@ -66,10 +67,17 @@ class Pool:
         return wire
 
     def _give_back(self, wire: Wire) -> None:
-        if wire.is_fit:
-            self._idle.append(wire)
-        else:
+        if not wire.is_fit:
             wire.close()
+            return
+        self._idle.append(wire)
+        if self._is_closed:  # looked at afterwards, or whoever closes meanwhile would miss this one
+            self.clear()
+
+    def close(self) -> None:
+        """Close what is idle now, and the rest when it is given back."""
+        self._is_closed = True
+        self.clear()
 
     def clear(self) -> None:
         """Drop what is idle: after one connection was cut off, the others are likely to be dead too."""
@@ -92,6 +100,7 @@ class AsyncPool:
         self._greeting = greeting
         self._places = asyncio.BoundedSemaphore(address.connections)
         self._idle: list[AsyncWire] = []
+        self._is_closed = False
 
     @asynccontextmanager
     async def lent(self) -> AsyncGenerator[AsyncWire, None]:
@@ -125,7 +134,7 @@ class AsyncPool:
         return wire
 
     async def _give_back(self, wire: AsyncWire) -> None:
-        if wire.is_fit:
+        if wire.is_fit and not self._is_closed:
             self._idle.append(wire)
         else:
             await wire.close()
@@ -137,6 +146,7 @@ class AsyncPool:
                 await self._idle.pop().close()
 
     def let_go(self) -> None:
-        """Close the sockets without a word: the loop may be gone."""
+        """Close the sockets without a word, since the loop may be gone; the rest when it is given back."""
+        self._is_closed = True
         while self._idle:
             self._idle.pop().pgconn.finish()
