@@ -258,12 +258,14 @@ class ChaosRun:
             app.close()
 
 
+RECENT: Final = 5.0
 ENDLESS: Final = ("pulse", "watch", "steady")
 
 
 def _has_an_end(job: Job) -> bool:
-    """Neither a perpetual nor anything that comes by itself again and again."""
-    return job.tick is None and job.task not in ENDLESS and not job.queue.startswith("duly.")
+    """Neither a perpetual, nor a schedule, nor a tick that has only just come."""
+    is_new = job.tick is not None and job.due.timestamp() > time.time() - RECENT
+    return not is_new and job.task not in ENDLESS and not job.queue.startswith("duly.")
 
 
 def _row(job: Job) -> dict[str, Any]:

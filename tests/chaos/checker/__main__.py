@@ -19,6 +19,7 @@ def main() -> int:
         print("UNFINISHED: there is no last dump, so nothing can be said")
         return 2
     found = judge(history)
+    print("judged " + ", ".join(f"{name} {count:,}" for name, count in history.judged.most_common()))
     for witness in smallest(found):
         print(witness.text())
     if found:

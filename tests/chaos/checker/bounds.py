@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.chaos.checker.history import NEVER, Fault, History, Loan, by_id
+from tests.chaos.checker.history import NEVER, Fault, History, Life, Loan, by_id
 from tests.chaos.checker.leases import Leases
 from tests.chaos.checker.witness import Witness
 
@@ -25,17 +25,21 @@ FAREWELL = 6.0
 def drain_stop(history: History) -> Iterator[Witness]:
     """After SIGTERM a worker starts nothing more, and ends."""
     for fault in history.faults:
-        if fault.kind != "terminate" or not fault.target or _is_blurred(history, fault):
+        life = history.life(fault.target)
+        if fault.kind != "terminate" or life is None:
             continue
         slack = history.slack(fault.begun, fault.begun + history.terms.grace + FAREWELL)
-        for body in history.bodies:
-            if body.worker == fault.target and body.started > fault.ended + 1.0 + slack:
-                yield Witness("DrainStop", f"{fault.target} started a body after SIGTERM", (fault, body))
-                break
-        life = history.life(fault.target)
-        bound = fault.ended + history.terms.grace + FAREWELL + slack
-        if life is not None and life.died > bound:
-            yield Witness("DrainStop", f"{fault.target} did not end after SIGTERM", (fault, life))
+        late = [
+            body
+            for body in history.bodies
+            if body.worker == fault.target and body.started > fault.ended + 1.0 + slack
+        ]
+        is_in_time = life.died <= fault.ended + history.terms.grace + FAREWELL + slack
+        if is_in_time and not late:
+            history.judged["DrainStop"] += life.code == 0
+        elif not _is_blurred(history, fault):
+            says = "started a body after" if late else "did not end after"
+            yield Witness("DrainStop", f"{fault.target} {says} SIGTERM", (fault, life, *late[:1]))
 
 
 def rescue_bound(history: History) -> Iterator[Witness]:
@@ -54,6 +58,7 @@ def rescue_bound(history: History) -> Iterator[Witness]:
             continue  # the end of its lease was its own
         over = fault.ended + history.terms.lease + UNDER_WAY + history.slack(fault.begun, fault.ended)
         again = min((other.called for other in later), default=history.drained_at)
+        history.judged["RescueBound"] += 1
         index = bisect_right(idle, (over, NEVER))
         if index < len(idle) and idle[index][1] < again < NEVER:
             says = f"everybody was idle at {idle[index][0]:.3f} beside job {loan.id} of a dead worker"
@@ -79,30 +84,25 @@ def _lateness(loan: Loan) -> float:
 def reconnect_bound(history: History) -> Iterator[Witness]:
     """Once the store is back, every living worker talks to it within five seconds."""
     contacts: dict[str, list[float]] = defaultdict(list)
-    for at, worker in history.contacts:
+    for at, worker in sorted(history.contacts):
         contacts[worker].append(at)
     for fault in history.faults:
-        if fault.kind not in OUTAGES:
-            continue
         until = fault.ended + RECONNECT + history.slack(fault.ended, fault.ended + RECONNECT)
-        if any(
-            other.kind in OUTAGES and _touches(other, fault.ended, until)
-            for other in history.faults
-            if other is not fault
-        ):
-            continue
-        for life in history.lives:
-            if not life.name.startswith("w") or life.born > fault.begun or life.died < until:
-                continue
-            if any(_touches(frozen, fault.begun, until) for frozen in history.frozen(life.name)):
-                continue
-            times = sorted(contacts[life.name])
-            if not times or _is_leaving(history, life.name, until):
-                continue
+        for life in history.lives if fault.kind in OUTAGES else ():
+            times = contacts[life.name]
             index = bisect_left(times, fault.ended)
-            if index == len(times) or times[index] > until:
+            if index < len(times) and times[index] <= until:
+                history.judged["ReconnectBound"] += life.born < fault.begun
+            elif index and _was_free(history, life, fault, until):
                 says = f"{life.name} did not come back within {RECONNECT} s of {fault.kind}"
                 yield Witness("ReconnectBound", says, (fault, life))
+
+
+def _was_free(history: History, life: Life, fault: Fault, until: float) -> bool:
+    """Alive and awake all the time, and nothing else in its way."""
+    is_there = life.born < fault.begun and life.died > until
+    others = [other for other in history.faults if other is not fault and _touches(other, fault.ended, until)]
+    return is_there and not any(other.kind in OUTAGES or other.target == life.name for other in others)
 
 
 def _is_plain(history: History, loan: Loan) -> bool:
@@ -119,13 +119,6 @@ def _is_blurred(history: History, fault: Fault) -> bool:
         other for other in history.faults if other is not fault and _touches(other, fault.begun - 2, until)
     ]
     return any(other.target == fault.target or not other.target for other in others)
-
-
-def _is_leaving(history: History, worker: str, until: float) -> bool:
-    return any(
-        fault.kind == "terminate" and fault.target == worker and fault.begun < until
-        for fault in history.faults
-    )
 
 
 def _touches(fault: Fault, since: float, until: float) -> bool:

@@ -73,6 +73,7 @@ def hard_limit(history: History) -> Iterator[Witness]:
         limit = history.task(body.task).hard_limit
         if limit is None or _is_excused(history, body.worker, body.started, body.last_sign):
             continue
+        history.judged["HardLimit"] += 1
         end = body.started + limit + 2.0
         if body.last_sign > end + history.slack(body.started, body.last_sign):
             yield Witness("HardLimit", f"{body.last_sign - body.started:.1f} s, limit {limit} s", (body,))

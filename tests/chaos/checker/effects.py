@@ -15,6 +15,7 @@ def exactly_once_effect(history: History) -> Iterator[Witness]:
         return
     counts = Counter(effect.token.rpartition("-")[0] for effect in history.effects)
     jobs = {row.id: row for row in history.last if history.task(row.task).delivery == "exactly_once"}
+    history.judged["ExactlyOnceEffect"] += len(jobs)
     for job, count in counts.items():
         row = jobs.get(job)
         if count > 1 or row is None or row.state != "done":

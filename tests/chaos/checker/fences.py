@@ -36,6 +36,7 @@ def fencing(history: History) -> Iterator[Witness]:
         if not settle.is_taken or settle.mark in unknown:
             continue
         taken[settle.mark] += 1
+        history.judged["Fencing"] += 1
         newer = _newer(loans.get(settle.id, []), settle.epoch, settle.called)
         if newer is not None:
             yield Witness("Fencing", f"a verdict of epoch {settle.epoch} was taken late", (newer, settle))
@@ -81,6 +82,7 @@ def no_overlap(history: History) -> Iterator[Witness]:
     leases = Leases(history)
     for loans in by_id(history.loans).values():
         for first, second in pairwise(sorted(loans, key=lambda loan: loan.epoch)):
+            history.judged["NoOverlap"] += 1
             end = leases.certain_end(first, second.called)
             if leases.given_up(first) > second.answered and second.answered < end - TOLERANCE:
                 says = (
@@ -100,6 +102,7 @@ def self_fence(history: History) -> Iterator[Witness]:
     for body in history.bodies:
         if not history.task(body.task).stoppable or _was_disturbed(history, body):
             continue
+        history.judged["SelfFence"] += 1
         known = [answered for called, answered in renewals[body.worker] if called <= body.last_sign]
         end = max(known, default=body.started) + history.terms.lease
         if known and body.last_sign > end + history.slack(end, body.last_sign):

@@ -6,7 +6,7 @@ An operation without an answer is `unknown`: it may have happened or not, at any
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -311,10 +311,13 @@ class History:
     """(when, which worker) got an answer from the store."""
     looks: list[float] = field(default_factory=list[float])
     """When a claim was called that had room for everything and found nothing."""
+    judged: Counter[str] = field(default_factory=Counter[str])
+    """How often a check had something to judge: one that never had proves nothing."""
     is_complete: bool = True
     """It has a last dump: what is missing from it is missing."""
     quiet_at: float = NEVER
     drained_at: float = NEVER
+    drained_wall: float = 0.0
 
     def task(self, name: str) -> TaskTerms:
         return self.tasks.get(name, TaskTerms())

@@ -57,6 +57,7 @@ def cancel_final(history: History) -> Iterator[Witness]:
     for asked in history.asked:
         if asked.kind != "cancel" or not asked.is_acknowledged or not asked.took_effect or asked.id in again:
             continue
+        history.judged["CancelFinal"] += 1
         for loan in loans.get(asked.id or "", []):
             if loan.called > asked.answered:
                 yield Witness("CancelFinal", f"job {loan.id} was lent after its cancel", (asked, loan))

@@ -115,6 +115,7 @@ class Builder:
             self._history.quiet_at = line.at
         elif line.words["name"] == "drain":
             self._history.drained_at = line.at
+            self._history.drained_wall = line.words["wall"]
 
     # callers
 

@@ -10,6 +10,7 @@ from tests.chaos.checker.witness import Witness
 
 BY_ITSELF = ("tick", "pulse")
 """What bodies that nobody asked for say in place of an operation."""
+RECENT = 10.0
 
 
 def no_loss(history: History) -> Iterator[Witness]:
@@ -65,6 +66,7 @@ def atomic_enqueue(history: History) -> Iterator[Witness]:
     for asked in history.asked:
         if not asked.in_transaction:
             continue
+        history.judged["AtomicEnqueue"] += 1
         committed = _is_committed(history, asked)
         ran, row = bodies.get(asked.op, []), rows.get(asked.id or "")
         if committed is False and (ran or (row is not None and asked.key is None)):
@@ -106,4 +108,5 @@ def _is_committed(history: History, asked: Asked) -> bool | None:
 
 def _is_endless(history: History, row: Row) -> bool:
     """Perpetual tasks, schedules, and the ticks that were put just before the end."""
-    return history.task(row.task).perpetual or row.queue.startswith("duly.") or row.tick is not None
+    is_new = row.tick is not None and row.due > history.drained_wall - RECENT
+    return history.task(row.task).perpetual or row.queue.startswith("duly.") or is_new

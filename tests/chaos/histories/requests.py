@@ -24,6 +24,12 @@ REQUESTS: Final = [
         ),
     ),
     Case(
+        "NoLoss",
+        "an old tick that never ran",
+        bad=History(last=[Row(id="j", tick=5.0, due=5.0, state="waiting")], drained_wall=100.0),
+        good=History(last=[Row(id="j", tick=95.0, due=95.0, state="waiting")], drained_wall=100.0),
+    ),
+    Case(
         "SuccessHasRun",
         "a job that is done without a body",
         bad=History(asked=[ASKED], last=[ROW]),
