@@ -46,7 +46,19 @@ def seal(store: House) -> None:
 def shut(store: House) -> None:
     """Seal and close a store in which nothing runs."""
     seal(store)
-    assert not any(store.run(store.shut(MOVE)))
+    close(store)
+
+
+def close(store: House) -> None:
+    """Close a sealed store in which nothing runs."""
+    obstacles = store.run(store.shut(MOVE))
+    assert not any(obstacles)
+
+
+def unpack_all(source: House, target: House) -> None:
+    """Carry every job, without the rest."""
+    belongings = source.run(source.pack(0, 10_000))
+    target.run(target.unpack(MOVE, 0, belongings))
 
 
 def stage(store: House) -> Stage | None:

@@ -105,11 +105,13 @@ def test_an_empty_store_can_be_moved(pair: Pair, clock: VirtualClock) -> None:
 
 
 def test_more_jobs_than_one_write_takes_arrive_in_order(pair: Pair, clock: VirtualClock) -> None:
-    put(pair.source, *[request(id=f"n{number}") for number in range(450)])
+    put(pair.source, *[request(id=f"n{number}") for number in range(1100)])
 
     move(*pair, clock)
 
-    assert [job.id for job in find(pair.target)] == [f"n{number}" for number in reversed(range(450))]
+    assert [job.id for job in find(pair.target, limit=2000)] == [
+        f"n{number}" for number in reversed(range(1100))
+    ]
     assert [lent.id for lent in claim_all(pair.target, limit=3)] == ["n0", "n1", "n2"]
 
 

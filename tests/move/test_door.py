@@ -24,7 +24,7 @@ from tests.contract.arrange import (
     start,
     state,
 )
-from tests.move.arrange import MOVE, TARGET, move, mover, seal, shut, stage
+from tests.move.arrange import MOVE, TARGET, close, move, mover, seal, shut, stage, unpack_all
 from tests.servers import postgres_schema, postgres_url
 
 from duly.errors import StoreMoved, StoreUnavailable
@@ -103,10 +103,10 @@ def test_reading_goes_on(house: House) -> None:
 # --- workers ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("close", [seal, shut])
-def test_nothing_is_lent_behind_a_notice(house: House, close: Callable[[House], None]) -> None:
+@pytest.mark.parametrize("leave", [seal, shut])
+def test_nothing_is_lent_behind_a_notice(house: House, leave: Callable[[House], None]) -> None:
     put(house, request(), request("key"))
-    close(house)
+    leave(house)
 
     assert claim_all(house) == []
     assert house.run(house.turn([], ask())).claimed.claims == []
@@ -146,7 +146,7 @@ def test_a_zombies_verdict_changes_nothing_once_all_stands_still(house: House, c
     seal(house)
     clock.advance(2 * LEASE)
     claim(house, ask("w2"))
-    assert not any(house.run(house.shut(MOVE)))
+    close(house)
     before = find(house)
 
     answer = settle(house, lent)
@@ -189,7 +189,7 @@ def test_an_undone_move_leaves_everything_as_it_was(
     house.run(house.seal(MOVE, TARGET))
     house.run(house.shut(MOVE))
     elsewhere.run(elsewhere.receive(MOVE, "the old place"))
-    elsewhere.run(elsewhere.unpack(MOVE, 0, house.run(house.pack(0, 10))))
+    unpack_all(house, elsewhere)
 
     undo(house, elsewhere, "the old place")
 
@@ -235,7 +235,7 @@ def test_what_an_undone_move_left_is_cleared_out_by_the_next(
     put_one(house, request(id="x"))
     shut(house)
     elsewhere.run(elsewhere.receive(MOVE, "the old place"))
-    elsewhere.run(elsewhere.unpack(MOVE, 0, house.run(house.pack(0, 10))))
+    unpack_all(house, elsewhere)
     undo(house, None, "the old place")
     settle(house, claim_all(house)[0])
 

@@ -33,7 +33,7 @@ DEATHS: Final = [
     *((way, step) for way in ROUND_TRIP for step in ("batch", "departed")),
 ]
 """Every step somewhere, and those in the middle of a transfer everywhere."""
-MANY: Final = 250
+MANY: Final = 600
 """More than one batch, so that a mover killed after the first has something left."""
 KILLED: Final = 137
 

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.contract import strategies as some
 from tests.contract.strategies import LANES, LEASE
-from tests.move.arrange import MOVE, everything, seal
+from tests.move.arrange import MOVE, close, everything, seal, unpack_all
 from tests.move.conftest import PAIRS, opened
 
 from duly.job import Claim
@@ -93,9 +93,9 @@ def carry(source: House, target: House, clock: VirtualClock) -> None:
     seal(source)
     clock.advance(2 * LEASE)
     source.run(source.claim(Ask("mover", {}, LEASE, limit=1, free=0)))
-    assert not any(source.run(source.shut(MOVE)))
+    close(source)
     target.run(target.receive(MOVE, "source"))
-    target.run(target.unpack(MOVE, 0, source.run(source.pack(0, 10_000))))
+    unpack_all(source, target)
     assert target.run(target.furnish(MOVE, source.run(source.furniture())))
     assert source.run(source.reopen(MOVE))
     assert target.run(target.settle_in(MOVE))

@@ -22,7 +22,7 @@ from duly.move import Inventory, Moved, Mover, taken_stock, undo
 from duly.settings import load
 from duly.stores import open_store
 from duly.stores.contract import Selection
-from duly.stores.house import House, Notice
+from duly.stores.house import House, Notice, Stage
 from duly.stores.sqlite.address import parse
 from duly.urls import masked
 
@@ -134,7 +134,10 @@ def _counts(inventory: Inventory) -> str:
 
 
 def _standing(notice: Notice | None) -> str:
-    return "" if notice is None else f"a move to {notice.other} is under way: {notice.stage}"
+    if notice is None:
+        return ""
+    has_gone = notice.stage is Stage.GONE
+    return f"it {'has moved' if has_gone else 'is being moved'} to {notice.other}: {notice.stage}"
 
 
 def _document(way: str, inventory: Inventory | None, notice: Notice | None) -> dict[str, Any]:

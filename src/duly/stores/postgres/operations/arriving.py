@@ -156,8 +156,8 @@ def _pieces(world: World, brought: Furniture) -> Iterable[tuple[str, dict[str, A
         yield "insert_note", {"kind": note.kind, "name": stored(note.name), "text": stored(note.text)}
     for start in brought.starts:
         yield "insert_start", {"task": stored(start.task), "at": stamp(start.at)}
-    until = integers(stamp(one.until) for one in brought.delivered)
-    yield "insert_delivered", {"ids": words([one.id for one in brought.delivered]), "until": until}
+    ends = integers(stamp(one.until) for one in brought.delivered)
+    yield "insert_delivered", {"ids": words([one.id for one in brought.delivered]), "until": ends}
 
 
 def _named(serial: str) -> dict[str, str]:
