@@ -54,7 +54,7 @@ WORKERS: Final = {
 ROAD: Final = {
     "delay": Kind(1.5, 0.5, 2.0),
     "stall": Kind(1, 0.3, 3.5),
-    "partition": Kind(4, 0.5, 6.0),
+    "partition": Kind(6, 2.5, 6.0),
     "cut": Kind(2),
     "half_close": Kind(1),
     "lose_answers": Kind(2),

@@ -95,15 +95,15 @@ def no_overlap(history: History) -> Iterator[Witness]:
 
 def self_fence(history: History) -> Iterator[Witness]:
     """A body that can be stopped does not outlive its lease, unless its process was frozen or killed."""
-    renewals: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    renewals: dict[str, list[float]] = defaultdict(list)
     for renewal in history.renewals:
         if renewal.phase in ("ok", "busy"):
-            renewals[renewal.worker].append((renewal.called, renewal.answered))
+            renewals[renewal.worker].append(renewal.answered)  # what is not answered yet cannot be relied on
     for body in history.bodies:
         if not history.task(body.task).stoppable or _was_disturbed(history, body):
             continue
         history.judged["SelfFence"] += 1
-        known = [answered for called, answered in renewals[body.worker] if called <= body.last_sign]
+        known = [answered for answered in renewals[body.worker] if answered <= body.last_sign]
         end = max(known, default=body.started) + history.terms.lease
         if known and body.last_sign > end + history.slack(end, body.last_sign):
             says = f"a body of {body.id} ran {body.last_sign - end:.3f} s beyond its lease"
