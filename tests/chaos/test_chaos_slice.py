@@ -21,6 +21,7 @@ PATIENCE: Final = 240.0
 
 @pytest.mark.chaos
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, boot time and the death of parents")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", list(SEEDS))
 def test_the_invariants_hold_while_everything_goes_wrong(store: str, tmp_path: Path) -> None:
