@@ -17,7 +17,7 @@ from duly import codec
 from duly.errors import ArgumentsTooLarge
 from duly.ids import new_id
 from duly.job import Request, State
-from duly.reactive.reaction import Cleaning, Evolution, Existing, Reaction, fingerprint
+from duly.reactive.reaction import Evolution, Existing, Reaction, fingerprint
 
 COUNTS: Final = frozenset({State.WAITING, State.RUNNING, State.DONE})
 """Ends of a run after which its values need not be dealt with again."""
@@ -135,17 +135,6 @@ def _bereft(record: Record) -> Plan:
     told = None if record.told is None else codec.unpack_value(record.told)
     gone = replace(record, seen=GONE, is_matched=False, since=None)
     return Plan(record=gone, run=Kind.DELETED, values=told)
-
-
-def is_forgotten(reaction: Reaction, record: Record, *, is_there: bool) -> bool:
-    """Whether the clean-up policy lets go of a document that rests."""
-    match reaction.cleanup:
-        case Cleaning.NEVER:
-            return False
-        case Cleaning.DELETED:
-            return not is_there
-        case Cleaning.DELETED_OR_UNMATCHED:
-            return not (is_there and record.is_matched)
 
 
 # --- the job it becomes ---------------------------------------------------------------------------

@@ -23,6 +23,10 @@ class Statement(NamedTuple):
     parameters: Any = ()
 
 
+class Trial(Statement):
+    """One that may fail, which the operation then hears of: an SQLite store throws the error into it."""
+
+
 Steps = Generator[Statement, Sequence[Row], T]
 
 

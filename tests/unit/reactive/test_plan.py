@@ -20,13 +20,12 @@ from duly.reactive.plan import (
     Sight,
     Upheaval,
     decide,
-    is_forgotten,
     packed,
     request_for,
     sight_of,
     upheaval,
 )
-from duly.reactive.reaction import Cleaning, Evolution, Existing, Reaction
+from duly.reactive.reaction import Evolution, Existing, Reaction
 from duly.reactive.tables import Table
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -244,25 +243,6 @@ def test_nulls_are_alike_and_differ_from_everything_else() -> None:
     assert sight_of(["a"], [0]) != sight_of(["a"], ["0"])
     assert sight_of(["a", "b"], [None, 1]) != sight_of(["a", "b"], [1, None])
     assert sight_of(["a"], [float("nan")]) == sight_of(["a"], [float("nan")])
-
-
-@pytest.mark.parametrize(
-    ("cleanup", "is_there", "is_matched", "goes"),
-    [
-        (Cleaning.NEVER, False, False, False),
-        (Cleaning.DELETED, False, False, True),
-        (Cleaning.DELETED, True, False, False),
-        (Cleaning.DELETED_OR_UNMATCHED, True, False, True),
-        (Cleaning.DELETED_OR_UNMATCHED, True, True, False),
-        (Cleaning.DELETED_OR_UNMATCHED, False, False, True),
-    ],
-)
-def test_the_clean_up_policy_says_what_is_forgotten(
-    cleanup: Cleaning, is_there: bool, is_matched: bool, goes: bool
-) -> None:
-    record = Record(is_matched=is_matched)
-
-    assert is_forgotten(reaction(cleanup=cleanup), record, is_there=is_there) is goes
 
 
 def test_a_new_definition_says_what_must_be_looked_at_again() -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from duly.ids import new_nonce
-from duly.stores.drive import Operation
+from duly.stores.drive import Operation, Trial
 from duly.stores.sqlite.address import Address, Durability
 from duly.stores.sqlite.faults import is_busy
 from duly.stores.sqlite.journal import SIZE_KEPT
@@ -93,8 +93,14 @@ def perform(cursor: sqlite3.Cursor, operation: Operation[T], spell: Spell) -> T:
     try:
         statement = next(steps)
         while True:
-            rows = cursor.execute(spell(statement.text), statement.parameters).fetchall()
-            statement = steps.send(rows)
+            try:
+                rows = cursor.execute(spell(statement.text), statement.parameters).fetchall()
+            except sqlite3.Error as error:
+                if not isinstance(statement, Trial):
+                    raise
+                statement = steps.throw(error)
+            else:
+                statement = steps.send(rows)
     except StopIteration as stop:
         result: T = stop.value
         return result

@@ -7,10 +7,10 @@ from datetime import timedelta
 from duly.clock import Clock, SystemClock, boot_id
 from duly.stores.sqlite.driver import PATIENCE, Driver
 from duly.stores.sqlite.migrate import shipped
-from duly.stores.sqlite.operations import Operations
+from duly.stores.sqlite.reactive import Following
 
 
-class SqliteStore(Driver, Operations):
+class SqliteStore(Driver, Following):
     """Jobs in one file, shared by all processes of one machine."""
 
     def __init__(
@@ -24,5 +24,5 @@ class SqliteStore(Driver, Operations):
         """`patience` is how long a write waits for others before it raises `StoreBusy`."""
         clock = clock or SystemClock()
         Driver.__init__(self, url, migrations=shipped(), clock=clock, namespace=namespace, patience=patience)
-        Operations.__init__(self, clock, boot_id())
+        Following.__init__(self, clock, boot_id())
         self.level = shipped()[-1].number

@@ -234,3 +234,71 @@ create table duly_house (
     other text not null,
     cursor integer not null default 0
 ) strict;
+
+-- Following tables of the user's in this file. Key columns of a row are kept as they are, of whatever type, in
+-- part1 to part4; one that is not part of the key is null. Statements of the user touch nothing but duly_change.
+
+-- A table that is followed, by the columns that name its rows. `installed_at` is null without triggers.
+create table duly_source (
+    number integer primary key,
+    name text not null,
+    key text not null,
+    installed_at integer,
+    unique (name, key)
+) strict;
+
+-- A task that follows one. `scan` says how far the look at every row has come; null without one.
+create table duly_reaction (
+    number integer primary key,
+    task text not null unique,
+    source integer,
+    definition text not null,
+    mark text not null,
+    version integer not null,
+    heard_at integer not null,
+    condition text not null,
+    note text not null default '',
+    scan text,
+    scanned integer not null default 0,
+    reconciled_at integer
+) strict;
+
+create index duly_reaction_source on duly_reaction (source);
+
+-- Every definition that a worker ever brought, so that an older one is known as such.
+create table duly_definition (
+    task text not null,
+    mark text not null,
+    primary key (task, mark)
+) strict, without rowid;
+
+-- Keys of changed rows, appended by triggers and consumed by planning. With a `reaction`, appended by a look
+-- at every row on its behalf; a quiet one notes rows that nobody knew without running them.
+create table duly_change (
+    number integer primary key,
+    source integer not null,
+    part1 any,
+    part2 any,
+    part3 any,
+    part4 any,
+    reaction integer,
+    is_quiet integer
+) strict;
+
+-- What is known of a row for one task: the fingerprint of the values last dealt with, and the job that did.
+create table duly_document (
+    reaction integer not null,
+    key text not null,
+    part1 any,
+    part2 any,
+    part3 any,
+    part4 any,
+    seen text,
+    is_matched integer not null,
+    is_there integer not null,
+    job text,
+    since integer,
+    told text,
+    active_at integer not null,
+    primary key (reaction, key)
+) strict, without rowid;

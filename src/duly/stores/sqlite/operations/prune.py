@@ -10,6 +10,7 @@ from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
 
 SQL = statements("prune")
+DOCUMENT = statements("document")
 
 ABSENCE = 24 * 3600 * 1_000_000
 """How long a worker that died without a word stays on the list, and a lock or a throttle that is over."""
@@ -21,8 +22,13 @@ def prune(world: World, limit: int) -> Steps[int]:
     yield Statement(SQL["drop_results"], {"now": world.now})
     old = yield Statement(SQL["old"], {"now": world.now, "limit": limit})
     if old:
+        generations = pack([generation for generation, _ in old])
+        for reaction, key, job in (
+            yield Statement(DOCUMENT["came_to_nothing"], {"generations": generations})
+        ):
+            yield Statement(DOCUMENT["clear"], {"reaction": reaction, "key": key, "job": job})
         yield Statement(SQL["drop_history"], {"jobs": pack([entered for _, entered in old])})
-        yield Statement(SQL["drop_jobs"], {"generations": pack([generation for generation, _ in old])})
+        yield Statement(SQL["drop_jobs"], {"generations": generations})
     yield Statement(SQL["drop_windows"], {"now": world.now})
     yield from forget(world.now)
     yield from _forget_what_is_over(world)

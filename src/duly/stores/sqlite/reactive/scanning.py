@@ -1,0 +1,93 @@
+"""scan: a look at every row, in steps that each remember how far they came.
+
+Triggers are there before the first step, and a step only appends keys as they do: a row that changes
+meanwhile is planned by its newest state, whoever comes first.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final
+
+from duly import codec
+from duly.reactive.plan import Sight, decide, sight_of
+from duly.reactive.reaction import Reaction
+from duly.stores.changes import Impossible
+from duly.stores.drive import Statement, Steps, Trial
+from duly.stores.sqlite.operations.texts import statements
+from duly.stores.sqlite.operations.world import World
+from duly.stores.sqlite.reactive.adoption import SQL as REACTION
+from duly.stores.sqlite.reactive.adoption import scan_text, stored
+from duly.stores.sqlite.reactive.capture import shape_of
+from duly.stores.sqlite.reactive.planning import records_of
+from duly.stores.sqlite.reactive.shape import Shape, key_text
+
+CHANGE = statements("change")
+
+BATCH: Final = 1000
+
+
+def reconcile(task: str) -> Steps[None]:
+    """Look at every row of a task from the beginning."""
+    found = yield from stored(task)
+    if found is not None:
+        yield Statement(REACTION["look_again"], {"number": found.number, "scan": scan_text()})
+
+
+def scan(world: World, limit: int) -> Steps[int | None]:
+    """The next step of the first scan there is."""
+    found = yield Statement(REACTION["scans"])
+    if not found:
+        return None
+    ((number, source, definition, text),) = found
+    try:
+        shape = yield from shape_of(Reaction.read(definition))
+        return (yield from _step(world, shape, number, source, json.loads(text), limit))
+    except (Impossible, sqlite3.OperationalError) as error:
+        yield Statement(REACTION["park"], {"number": number, "note": str(error)})
+        return 0
+
+
+def _step(
+    world: World, shape: Shape, number: int, source: int, progress: dict[str, Any], limit: int
+) -> Steps[int]:
+    after = None if progress["after"] is None else codec.unpack_value(progress["after"])
+    about = {"duly_source": source, "duly_reaction": number}
+    given = _range(shape, after, limit) | about | {"duly_quiet": int(progress["quiet"])}
+    noted = len((yield Trial(shape.statement("scan_rows"), given)))
+    if noted == limit:
+        ((*parts,),) = yield Statement(CHANGE["newest"])
+        progress["after"] = codec.pack_value(parts[: len(shape.key)])
+        yield Statement(
+            REACTION["advance"], {"number": number, "scan": json.dumps(progress), "scanned": noted}
+        )
+        return noted
+    yield Statement(REACTION["advance"], {"number": number, "scan": json.dumps(progress), "scanned": noted})
+    gone = yield Trial(shape.statement("scan_documents"), about)
+    yield Statement(REACTION["end_scan"], {"number": number, "now": world.now})
+    return noted + len(gone)
+
+
+def _range(shape: Shape, after: Sequence[Any] | None, limit: int) -> dict[str, Any]:
+    return shape.bound(after or ()) | {"duly_is_first": int(after is None), "duly_limit": limit}
+
+
+def foretell(world: World, task: str) -> Steps[int]:
+    """How many rows a scan would run now, counted in batches."""
+    found = yield from stored(task)
+    if found is None:
+        return 0
+    reaction, runs, after = found.reaction, 0, None
+    shape = yield from shape_of(reaction)
+    while True:
+        rows = yield Statement(shape.statement("look"), _range(shape, after, BATCH))
+        keys = [key_text(row[: len(shape.key)]) for row in rows]
+        records = yield from records_of(found.number, keys)
+        for key, row in zip(keys, rows, strict=True):
+            sight = Sight(matches=True, seen=sight_of(shape.watch, row[len(shape.key) :][: len(shape.watch)]))
+            runs += decide(records.get(key), sight, reaction, world.moment.instant).run is not None
+        if len(rows) < BATCH:
+            return runs
+        after = rows[-1][: len(shape.key)]
