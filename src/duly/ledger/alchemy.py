@@ -59,11 +59,17 @@ class Permit:
         from sqlalchemy import event
 
         listen: Any = event.listen
-        listen(inner, "before_commit" if is_session else "commit", self._check)
+        if is_session:
+            listen(inner, "before_commit", self._check_session)
+        else:
+            listen(inner, "commit", self._check)
 
-    def _check(self, inner: Any) -> None:
-        nested = getattr(inner, "in_nested_transaction", None)
-        if not self._is_given and not (nested is not None and nested()):
+    def _check_session(self, session: Any) -> None:
+        if not session.in_nested_transaction():  # the end of a savepoint is announced in the same way
+            self._check(session)
+
+    def _check(self, _: Any) -> None:
+        if not self._is_given:
             raise TransactionEnded(
                 "commit() would part the effects from their completion. Leave that to the guard: "
                 "return to commit, raise to roll back, begin_nested() for a part."
@@ -163,13 +169,17 @@ class AsyncAlchemyTransaction:
 
     async def begin(self, saying: bytes) -> None:
         """Connect, begin, and say what holds for this transaction."""
+        from duly.ledger.postgres.body import refuse_autocommit
+
         if self._place.gives_sessions:
             self._permit.watch(self.connection.sync_session, is_session=True)
         else:
             await self.connection.start()
             self._permit.watch(self.connection.sync_connection, is_session=False)
         self._block = await self.connection.begin()
-        await (await self._raw()).execute(saying)
+        raw = await self._raw()
+        refuse_autocommit(raw)
+        await raw.execute(saying)
 
     async def _raw(self) -> Any:
         from duly.stores.postgres.caller import raw_connection

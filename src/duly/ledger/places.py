@@ -10,13 +10,12 @@ from urllib.parse import urlsplit
 from duly.errors import DefinitionError, MissingExtra
 from duly.ledger.alchemy import AlchemyBodies, AsyncAlchemyBodies, EngineConnections, Place, understood
 from duly.ledger.database import Bodies, Database
+from duly.ledger.sqlite.alchemy import perform_on, watch
 from duly.ledger.sqlite.body import SqliteBodies
 from duly.ledger.sqlite.database import SqliteDatabase
 from duly.ledger.sqlite.database import dialect_for as sqlite_dialect
 from duly.stores.drive import Operation
 from duly.stores.sqlite import address as sqlite_address
-from duly.stores.sqlite.caller import raw_connection as raw_sqlite
-from duly.stores.sqlite.connection import perform
 from duly.urls import masked
 
 
@@ -49,8 +48,8 @@ def _through_engine(place: Place, namespace: str, patience: timedelta) -> Databa
     engine = place.engine
     match engine.dialect.name, engine.dialect.driver:
         case "sqlite", "pysqlite":
-            url = f"sqlite:///{engine.url.database or ':memory:'}"
-            return _sqlite(url, namespace, patience, AlchemyBodies(place, _on_sqlite, _leave_it))
+            url = f"sqlite:///{_path(engine)}"
+            return _sqlite(url, namespace, patience, AlchemyBodies(place, perform_on, watch))
         case "postgresql", "psycopg" | "psycopg_async":
             return _postgres_engine(place, namespace, patience)
         case name, driver:
@@ -60,24 +59,21 @@ def _through_engine(place: Place, namespace: str, patience: timedelta) -> Databa
             )
 
 
+def _path(engine: Any) -> str:
+    found = str(engine.url.database or ":memory:")
+    if found.startswith("file:"):
+        raise DefinitionError(
+            f"{engine!r} names its file by a URI, and the ledger could end up in another one. "
+            "Use sqlite:///app.db."
+        )
+    return found
+
+
 def _sqlite(url: str, namespace: str, patience: timedelta, bodies: Bodies | None) -> Database:
     address = sqlite_address.parse(url)
     return SqliteDatabase(
         address, sqlite_dialect(namespace), bodies or SqliteBodies(address, patience), patience
     )
-
-
-def _on_sqlite(given: Any, operation: Operation[Any]) -> Any:
-    cursor = raw_sqlite(given).cursor()
-    cursor.row_factory = None
-    try:
-        return perform(cursor, operation, lambda text: text)
-    finally:
-        cursor.close()
-
-
-def _leave_it(given: Any, limit: timedelta) -> None:
-    """SQLite has no limit on idleness."""
 
 
 def _postgres(url: str, namespace: str, patience: timedelta) -> Database:
@@ -113,6 +109,7 @@ def _postgres_engine(place: Place, namespace: str, patience: timedelta) -> Datab
 
     def limit_idleness(given: Any, limit: timedelta) -> None:
         raw: Any = raw_connection(given)
+        body.refuse_autocommit(raw)
         raw.execute(body.idle_limit(limit))
 
     bodies_through = AlchemyBodies(place, on_postgres, limit_idleness)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from duly.errors import DefinitionError
 from duly.ledger.postgres.talk import adrive, drive
 from duly.stores.drive import Operation
 from duly.stores.postgres.address import Address
@@ -55,6 +56,15 @@ def idle_limit(limit: timedelta) -> bytes:
     """For this transaction only: nothing stays behind on a connection that a pooler gives to others."""
     milliseconds = max(1, limit // timedelta(milliseconds=1))
     return f"set local idle_in_transaction_session_timeout to {milliseconds}".encode()
+
+
+def refuse_autocommit(raw: Any) -> None:
+    """On a connection that commits each statement there is no transaction to complete."""
+    if raw.autocommit:
+        raise DefinitionError(
+            "This engine commits each statement by itself (isolation_level='AUTOCOMMIT'), so effects and "
+            "their completion would part. Give the ledger an engine without that."
+        )
 
 
 class PostgresTransaction:
