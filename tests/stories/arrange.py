@@ -80,6 +80,10 @@ class Serving:
         except BaseException as error:
             self._failure = error
 
+    def leave(self) -> None:
+        """Let it end before its store is closed, or it opens the store again and spoils the next story."""
+        self._thread.join(2 * PATIENCE)
+
     def join(self, timeout: float = 2 * PATIENCE) -> None:
         """Wait for its end; what ended it, if not a stop, is raised here."""
         self._thread.join(timeout)
@@ -97,6 +101,7 @@ def working(app: Duly, **options: Any) -> Generator[Worker, None, None]:
         yield serving.worker
     except BaseException:
         serving.worker.stop(now=True)
+        serving.leave()
         raise
     serving.worker.stop()
     serving.join()

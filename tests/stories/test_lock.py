@@ -86,16 +86,18 @@ def test_locks_of_other_names_are_free(app: Duly) -> None:
 
 async def test_the_async_lock_does_the_same(app: Duly) -> None:
     order: list[str] = []
+    is_held = asyncio.Event()
 
     async def hold(word: str, seconds: float) -> None:
         async with app.lock("account:7", wait="8s") as lock:
             order.append(f"{word} in")
+            is_held.set()
             await asyncio.sleep(seconds)
             lock.check()
             order.append(f"{word} out")
 
     first = asyncio.create_task(hold("a", 0.05))
-    await asyncio.sleep(0.01)
+    await is_held.wait()
     await asyncio.gather(first, hold("b", 0))
 
     assert order == ["a in", "a out", "b in", "b out"]
