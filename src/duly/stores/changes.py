@@ -66,6 +66,8 @@ class Tended(NamedTuple):
     note: str = ""
     is_mistaken: bool = False
     """What it declares cannot work on the table that is there: a mistake, not an accident."""
+    is_busy: bool = False
+    """Somebody held the table: try again soon."""
     is_repaired: bool = False
     """Its triggers had vanished, and every row is looked at again."""
 
@@ -170,6 +172,10 @@ class Impossible(Exception):
 
 class Absent(Impossible):
     """There is no such table, now."""
+
+
+class Busy(Exception):
+    """Somebody holds the table: nothing is waited for, and it is tried again soon."""
 
 
 def key_of(reaction: Reaction, anatomy: Anatomy) -> tuple[str, ...]:

@@ -39,11 +39,11 @@ def _refusal(world: World, outbox: str, parcel: Parcel) -> Steps[Placed | None]:
     if (yield Statement(SQL["known"], {"id": request.id})):
         standing = yield Statement(PUT["known"], {"id": request.id})
         return Placed(request.id, standing[0][0] if standing else 0, Decision.KEPT)
-    yield Statement(SQL["remember"], {"id": request.id, "until": world.now + span(REMEMBERED)})
     last = yield Statement(SQL["last"], {"outbox": outbox, "serial": request.lane_of_serial})
     if last and last[0][0] >= parcel.number:
         yield from world.tally("superseded")
-        return Placed(request.id, 0, Decision.SKIPPED)
+        return Placed(request.id, 0, Decision.PENDING)
+    yield Statement(SQL["remember"], {"id": request.id, "until": world.now + span(REMEMBERED)})
     return None
 
 

@@ -9,23 +9,24 @@ from duly.reactive.reaction import Reaction
 from duly.stores.changes import Choice, Glance, Planned, Standing, Tended
 from duly.stores.drive import Operation, Statement
 from duly.stores.sqlite.operations.moving import Operations
-from duly.stores.sqlite.reactive import adoption, planning, reading, scanning
+from duly.stores.sqlite.reactive import planning, reading, scanning
+from duly.stores.sqlite.reactive.capture import ADOPTION
 
 
 class Following(Operations):
     """Everything a SQLite store can do, and following tables."""
 
     def adopt(self, reactions: Sequence[Reaction]) -> Operation[Mapping[str, Reaction]]:
-        return self._writing("adopt", lambda world: adoption.adopt(world, reactions))
+        return self._writing("adopt", lambda world: ADOPTION.adopt(world, reactions))
 
     def standings(self) -> Operation[list[Standing]]:
-        return self._reading("standings", lambda _: adoption.standings())
+        return self._reading("standings", lambda _: ADOPTION.standings())
 
     def tend(self, task: str) -> Operation[Tended]:
-        return self._writing("tend", lambda world: adoption.tend(world, task))
+        return self._writing("tend", lambda world: ADOPTION.tend(world, task))
 
     def tidy(self) -> Operation[int]:
-        return self._writing("tidy", adoption.tidy)
+        return self._writing("tidy", ADOPTION.tidy)
 
     def plan(self, limit: int) -> Operation[Planned]:
         return self._writing("plan", lambda world: planning.plan(world, limit))

@@ -15,8 +15,8 @@ from typing import Final
 from duly.reactive.reaction import Reaction
 from duly.stores.changes import Anatomy, Column, Impossible, bad_where, no_table
 from duly.stores.drive import Statement, Steps, Trial
+from duly.stores.following.adoption import Adoption, Now
 from duly.stores.sqlite.operations.texts import statements
-from duly.stores.sqlite.operations.world import World
 from duly.stores.sqlite.reactive.shape import SQL, Shape, filled, literal
 
 REACTION = statements("reaction")
@@ -82,7 +82,7 @@ def check_where(shape: Shape) -> Steps[None]:
 # --- triggers -------------------------------------------------------------------------------------
 
 
-def source_of(world: World, shape: Shape) -> Steps[tuple[int, bool]]:
+def source_of(world: Now, shape: Shape) -> Steps[tuple[int, bool]]:
     """The number of the table with this key, with its triggers in place; and whether these had vanished."""
     named = {"name": shape.table, "key": json.dumps(shape.key)}
     found = yield Statement(REACTION["source"], named)
@@ -111,3 +111,15 @@ def release(number: int) -> Steps[None]:
     """Take the triggers away."""
     for event in EVENTS:
         yield Statement(filled(SQL["release"], source=str(number), event=event))
+
+
+class Triggers:
+    """The functions above, for whoever does not care which store it is."""
+
+    shape_of = staticmethod(shape_of)
+    check_where = staticmethod(check_where)
+    source_of = staticmethod(source_of)
+    release = staticmethod(release)
+
+
+ADOPTION: Final = Adoption(REACTION, Triggers())

@@ -12,14 +12,13 @@ from duly.reactive.plan import Plan, Record, Sight, decide, request_for, sight_o
 from duly.reactive.reaction import Reaction
 from duly.stores.changes import FLOOD, Impossible, Planned
 from duly.stores.drive import Statement, Steps, Trial
+from duly.stores.following.adoption import scan_text
 from duly.stores.sqlite.operations.batch import is_cut_short, pack
 from duly.stores.sqlite.operations.moment import instant_or_none, span, stamp_or_none
 from duly.stores.sqlite.operations.put import put
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
-from duly.stores.sqlite.reactive.adoption import SQL as REACTION
-from duly.stores.sqlite.reactive.adoption import scan_text
-from duly.stores.sqlite.reactive.capture import shape_of
+from duly.stores.sqlite.reactive.capture import ADOPTION, REACTION, shape_of
 from duly.stores.sqlite.reactive.shape import Shape, key_text, stored
 
 CHANGE = statements("change")
@@ -94,7 +93,7 @@ def _plan_one(world: World, reaction: Reaction, batch: Batch) -> Steps[int]:
         shape = yield from shape_of(reaction)
         rows = yield Trial(shape.statement("sight"), batch.named())
     except (Impossible, sqlite3.OperationalError) as error:
-        yield Statement(REACTION["park"], {"number": batch.reaction, "note": str(error)})
+        yield from ADOPTION.park(batch.reaction, str(error))
         return 0
     looks = [_seen(shape, row) for row in rows]
     looks = yield from _spare_changed(batch, looks)

@@ -10,11 +10,10 @@ from duly.reactive.change import Found
 from duly.reactive.plan import sight_of
 from duly.stores.changes import Absent, Choice, Glance, Impossible
 from duly.stores.drive import Statement, Steps
+from duly.stores.following.adoption import Stored
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.texts import statements
-from duly.stores.sqlite.reactive.adoption import Stored
-from duly.stores.sqlite.reactive.adoption import stored as stored_reaction
-from duly.stores.sqlite.reactive.capture import shape_of
+from duly.stores.sqlite.reactive.capture import ADOPTION, shape_of
 from duly.stores.sqlite.reactive.shape import SQL as ROWS
 from duly.stores.sqlite.reactive.shape import Shape, stored
 
@@ -51,7 +50,7 @@ def _wanted(shape: Shape, names: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _known(task: str) -> Steps[Stored]:
-    found = yield from stored_reaction(task)
+    found = yield from ADOPTION.stored(task)
     if found is None:
         raise BadRequest(f"No worker has brought the reactive task {task!r} to this store yet.")
     return found

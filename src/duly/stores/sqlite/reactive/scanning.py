@@ -16,58 +16,69 @@ from duly.reactive.plan import Sight, decide, sight_of
 from duly.reactive.reaction import Reaction
 from duly.stores.changes import Impossible
 from duly.stores.drive import Statement, Steps, Trial
+from duly.stores.following.adoption import scan_text
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
-from duly.stores.sqlite.reactive.adoption import SQL as REACTION
-from duly.stores.sqlite.reactive.adoption import scan_text, stored
-from duly.stores.sqlite.reactive.capture import shape_of
+from duly.stores.sqlite.reactive.capture import ADOPTION, REACTION, shape_of
 from duly.stores.sqlite.reactive.planning import records_of
 from duly.stores.sqlite.reactive.shape import Shape, key_text
 
 CHANGE = statements("change")
+DOCUMENT = statements("document")
 
 BATCH: Final = 1000
 
 
 def reconcile(task: str) -> Steps[None]:
     """Look at every row of a task from the beginning."""
-    found = yield from stored(task)
+    found = yield from ADOPTION.stored(task)
     if found is not None:
         yield Statement(REACTION["look_again"], {"number": found.number, "scan": scan_text()})
 
 
 def scan(world: World, limit: int) -> Steps[int | None]:
-    """The next step of the first scan there is."""
+    """The next step of the first scan there is: matching rows, then documents that match no longer."""
     found = yield Statement(REACTION["scans"])
     if not found:
         return None
     ((number, source, definition, text),) = found
+    progress = json.loads(text)
+    about = {"duly_source": source, "duly_reaction": number, "duly_quiet": int(progress["quiet"])}
+    step = _step_rows if progress["phase"] == "rows" else _step_documents
     try:
         shape = yield from shape_of(Reaction.read(definition))
-        return (yield from _step(world, shape, number, source, json.loads(text), limit))
+        noted = yield from step(shape, about, progress, limit)
     except (Impossible, sqlite3.OperationalError) as error:
-        yield Statement(REACTION["park"], {"number": number, "note": str(error)})
+        yield from ADOPTION.park(number, str(error))
         return 0
+    is_over = progress["phase"] == "over"
+    written = {"number": number, "scan": None if is_over else json.dumps(progress), "scanned": noted}
+    yield Statement(REACTION["advance"], written)
+    if is_over:
+        yield Statement(REACTION["end_scan"], {"number": number, "now": world.now})
+    return noted
 
 
-def _step(
-    world: World, shape: Shape, number: int, source: int, progress: dict[str, Any], limit: int
-) -> Steps[int]:
+def _step_rows(shape: Shape, about: dict[str, Any], progress: dict[str, Any], limit: int) -> Steps[int]:
     after = None if progress["after"] is None else codec.unpack_value(progress["after"])
-    about = {"duly_source": source, "duly_reaction": number}
-    given = _range(shape, after, limit) | about | {"duly_quiet": int(progress["quiet"])}
-    noted = len((yield Trial(shape.statement("scan_rows"), given)))
-    if noted == limit:
+    rows = yield Trial(shape.statement("scan_rows"), _range(shape, after, limit) | about)
+    if len(rows) == limit:
         ((*parts,),) = yield Statement(CHANGE["newest"])
         progress["after"] = codec.pack_value(parts[: len(shape.key)])
-        yield Statement(
-            REACTION["advance"], {"number": number, "scan": json.dumps(progress), "scanned": noted}
-        )
-        return noted
-    yield Statement(REACTION["advance"], {"number": number, "scan": json.dumps(progress), "scanned": noted})
-    gone = yield Trial(shape.statement("scan_documents"), about)
-    yield Statement(REACTION["end_scan"], {"number": number, "now": world.now})
-    return noted + len(gone)
+    else:
+        progress |= {"phase": "documents", "after": None}
+    return len(rows)
+
+
+def _step_documents(shape: Shape, about: dict[str, Any], progress: dict[str, Any], limit: int) -> Steps[int]:
+    after = "" if progress["after"] is None else progress["after"]
+    given = {"reaction": about["duly_reaction"], "is_first": progress["after"] is None, "after": after}
+    ((last, count),) = yield Statement(DOCUMENT["next"], given | {"limit": limit})
+    if last is not None:
+        span = {"duly_first": after, "duly_is_first": given["is_first"], "duly_last": last}
+        yield Trial(shape.statement("scan_documents"), about | span)
+    progress |= {"after": last} if count == limit else {"phase": "over"}
+    return 0
 
 
 def _range(shape: Shape, after: Sequence[Any] | None, limit: int) -> dict[str, Any]:
@@ -76,7 +87,7 @@ def _range(shape: Shape, after: Sequence[Any] | None, limit: int) -> dict[str, A
 
 def foretell(world: World, task: str) -> Steps[int]:
     """How many rows a scan would run now, counted in batches."""
-    found = yield from stored(task)
+    found = yield from ADOPTION.stored(task)
     if found is None:
         return 0
     reaction, runs, after = found.reaction, 0, None

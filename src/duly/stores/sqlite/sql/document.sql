@@ -20,15 +20,14 @@ on conflict (reaction, key) do update
 set seen = excluded.seen, is_matched = excluded.is_matched, is_there = excluded.is_there, job = excluded.job,
     since = excluded.since, told = excluded.told, active_at = excluded.active_at
 
+-- name: next
+-- The end of the next stretch of documents that are known to match.
+select max(key), count(*) from (
+    select key from duly_document
+    where reaction = :reaction and is_matched = 1 and (:is_first or key > :after) order by key limit :limit)
+
 -- name: postpone
 update duly_job set ready_at = :due, due = :due where id = :id and state = 'waiting'
-
--- name: forget
-delete from duly_document
-where reaction = :reaction and active_at < :before and (is_there = 0 or (:unmatched_too and is_matched = 0))
-    and not exists (
-        select 1 from duly_job where duly_job.id = duly_document.job and duly_job.state in ('waiting', 'running'))
-returning 1
 
 -- name: came_to_nothing
 -- Jobs about to be pruned that did not end well.

@@ -30,9 +30,12 @@ update duly_reaction set condition = 'active', note = '', source = :source where
 update duly_reaction set scan = :scan, scanned = 0 where number = :number
 
 -- name: all
-select number, source, definition, condition, note, scan is not null, scanned, reconciled_at,
+select number, definition, condition, note, scan is not null, scanned, reconciled_at,
     (select count(*) from duly_document where reaction = number and is_matched = 1)
 from duly_reaction order by task
+
+-- name: definitions
+select number, definition from duly_reaction
 
 -- name: of_source
 select number, definition from duly_reaction where source = :source and condition = 'active' order by number
@@ -54,7 +57,7 @@ update duly_reaction set scan = :scan, scanned = 0 where source = :source and co
 update duly_document set seen = null where reaction = :number
 
 -- name: abandoned
-select number, source from duly_reaction where heard_at < :before and condition <> 'parked'
+select number from duly_reaction where heard_at < :before and condition <> 'parked'
 
 -- name: source
 select number, installed_at from duly_source where name = :name and key = :key
@@ -74,3 +77,10 @@ where installed_at is not null
     and not exists (
         select 1 from duly_reaction
         where duly_reaction.source = duly_source.number and heard_at >= :before)
+
+-- name: forget
+delete from duly_document
+where reaction = :reaction and active_at < :before and (is_there = 0 or (:unmatched_too and is_matched = 0))
+    and not exists (
+        select 1 from duly_job where duly_job.id = duly_document.job and duly_job.state in ('waiting', 'running'))
+returning 1

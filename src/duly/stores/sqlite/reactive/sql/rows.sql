@@ -55,11 +55,12 @@ limit :duly_limit
 returning 1
 
 -- name: scan_documents
--- Documents that are known to match, and whose row does not, or is not there.
+-- Documents of a stretch that are known to match, and whose row does not, or is not there.
 insert into duly_change (source, reaction, is_quiet, part1, part2, part3, part4)
 select :duly_source, :duly_reaction, 0, part1, part2, part3, part4
 from duly_document
 where duly_document.reaction = :duly_reaction and duly_document.is_matched = 1
+    and (:duly_is_first or duly_document.key > :duly_first) and duly_document.key <= :duly_last
     and not exists (select 1 from main.{table} where {document_join} and ({where}
 ))
 returning 1
