@@ -51,7 +51,7 @@ MODULES: Final = [
     "duly.worker.worker",
 ]
 
-FOR_THE_ENGINE: Final = {"effects", "end", "owns", "take"}
+FOR_THE_ENGINE: Final = {"effects", "end", "is_live_here", "owns", "take"}
 """Public for its other modules; a body has no use for them."""
 
 

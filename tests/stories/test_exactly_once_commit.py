@@ -1,4 +1,4 @@
-"""A COMMIT whose answer is lost on the way: the store is asked, and nothing happens twice or is called failed."""
+"""A COMMIT whose answer is lost: the store is asked, and nothing happens twice or is called failed."""
 
 from __future__ import annotations
 

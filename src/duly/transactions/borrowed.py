@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from duly.errors import DefinitionError, TransactionEnded
 from duly.stores.contract import Store
 from duly.stores.drive import Operation, Statement, Steps
+from duly.stores.sqlite.caller import raw_connection
 from duly.transactions.contract import CommitUnknown, Conflict, CutOff, IdledOut
 from duly.transactions.words import ENDED
 
@@ -119,6 +120,11 @@ class Loan:
 
         return Operation(operation.name, steps, operation.writes)
 
+    def check(self) -> None:
+        """On SQLite there are no settings to carry a mark, but a transaction that is over can be seen."""
+        if self.store.url.startswith("sqlite") and not raw_connection(self.connection).in_transaction:
+            raise TransactionEnded(ENDED)
+
     @property
     def _has_limits(self) -> bool:
         return self.store.url.startswith("postgres")
@@ -145,6 +151,7 @@ class BorrowedTransaction(Loan):
         return self.store.run_on(self.connection, operation)
 
     def settle(self, operation: Operation[T]) -> T:
+        self.check()
         try:
             return self.store.run_on(self.connection, self.watched(operation))
         except Exception as error:
@@ -186,6 +193,7 @@ class AsyncBorrowedTransaction(Loan):
         return await self.store.arun_on(self.connection, operation)
 
     async def settle(self, operation: Operation[T]) -> T:
+        self.check()
         try:
             return await self.store.arun_on(self.connection, self.watched(operation))
         except Exception as error:

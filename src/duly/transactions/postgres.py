@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Generator
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -17,27 +17,32 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from duly.errors import TransactionEnded
-from duly.stores.drive import Operation
+from duly.stores.drive import Operation, Row
 from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.attempt import Command
 from duly.stores.postgres.faults import unreachable
 from duly.stores.postgres.operations.again import Needs, Repeat
 from duly.transactions.postgres_wires import (
     COMMIT,
+    MARK,
     UNDO,
     AnyBodyConnection,
     AsyncBodyConnection,
     BodyConnection,
     Loan,
-    Results,
     check,
+    check_mark,
     ending,
+    last_words,
     not_committed,
     told,
 )
 from duly.transactions.words import FAILED
 
 T = TypeVar("T")
+
+PASSING: Final = (errors.LockNotAvailable, errors.InvalidSqlStatementName)
+"""Somebody was faster, or the body made the server forget what it had prepared: said with care it will do."""
 
 
 # --- in a thread ----------------------------------------------------------------------------------
@@ -73,9 +78,10 @@ class PostgresTransaction:
         self._take_over()
         check(self._wire)
         try:
-            return self._hold(ending(operation, self._source.spell, self._loan.mark))
-        except (Repeat, Needs, errors.LockNotAvailable):
+            return self._hold(ending(operation, self._source.spell, self._loan))
+        except (Repeat, Needs, *PASSING):
             self._wire.perform(UNDO, None)
+            check_mark(self._wire.perform(MARK, None)[0][0], self._loan)
         except Exception as error:
             told(error)
         try:
@@ -83,23 +89,14 @@ class PostgresTransaction:
         except Exception as error:
             told(error)
 
-    def _hold(self, commands: Generator[Command, Results, T]) -> T:
+    def _hold(self, commands: Generator[Command, list[Row], T]) -> T:
         command = next(commands)
         while True:
             try:
-                command = commands.send(self._perform(command))
+                command = commands.send(self._wire.perform(*command))
             except StopIteration as stop:
                 value: T = stop.value
                 return value
-
-    def _perform(self, command: Command) -> Results:
-        with psycopg.Cursor(self._wire, row_factory=tuple_row) as cursor:
-            cursor.execute(*command)
-            found = [cursor.fetchall()] if cursor.description else []
-            while cursor.nextset():
-                if cursor.description:
-                    found.append(cursor.fetchall())
-            return found
 
     def commit(self) -> None:
         try:
@@ -129,6 +126,7 @@ class PostgresTransaction:
     def _take_over(self) -> None:
         self._loan.is_ours = True
         self._wire.patience = self._source.patience.total_seconds()
+        self._wire.row_factory = tuple_row
 
 
 # --- on a loop ------------------------------------------------------------------------------------
@@ -164,9 +162,10 @@ class AsyncPostgresTransaction:
         self._take_over()
         check(self._wire)
         try:
-            return await self._hold(ending(operation, self._source.spell, self._loan.mark))
-        except (Repeat, Needs, errors.LockNotAvailable):
+            return await self._hold(ending(operation, self._source.spell, self._loan))
+        except (Repeat, Needs, *PASSING):
             await self._wire.perform(UNDO, None)
+            check_mark((await self._wire.perform(MARK, None))[0][0], self._loan)
         except Exception as error:
             told(error)
         try:
@@ -174,23 +173,14 @@ class AsyncPostgresTransaction:
         except Exception as error:
             told(error)
 
-    async def _hold(self, commands: Generator[Command, Results, T]) -> T:
+    async def _hold(self, commands: Generator[Command, list[Row], T]) -> T:
         command = next(commands)
         while True:
             try:
-                command = commands.send(await self._perform(command))
+                command = commands.send(await self._wire.perform(*command))
             except StopIteration as stop:
                 value: T = stop.value
                 return value
-
-    async def _perform(self, command: Command) -> Results:
-        async with psycopg.AsyncCursor(self._wire, row_factory=tuple_row) as cursor:
-            await cursor.execute(*command)
-            found = [await cursor.fetchall()] if cursor.description else []
-            while cursor.nextset():
-                if cursor.description:
-                    found.append(await cursor.fetchall())
-            return found
 
     async def commit(self) -> None:
         try:
@@ -223,6 +213,7 @@ class AsyncPostgresTransaction:
     def _take_over(self) -> None:
         self._loan.is_ours = True
         self._wire.patience = self._source.patience.total_seconds()
+        self._wire.row_factory = tuple_row
 
 
 # --- where connections come from ------------------------------------------------------------------
@@ -239,24 +230,26 @@ class PostgresSource:
         self.patience = store.driver.patience
         self._address = store.driver.address
         self._lease = lease
+        self._greeting = b"prepare duly_end as " + last_words(self.spell)
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._idle: list[BodyConnection] = []
         self._idle_on: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[AsyncBodyConnection]] = (
             weakref.WeakKeyDictionary()
         )
+        self._is_closed = False
         self._inherited: list[Any] = []
         """A parent's connections: kept, so that nobody closes them here."""
 
     def lend(self, run_id: str) -> PostgresTransaction:
         """A connection whose transaction begins with the first statement."""
-        return PostgresTransaction(self, self._take() or self._open(), Loan(run_id, self._lease))
+        wire = self._take() or self._open()
+        return PostgresTransaction(self, wire, Loan(run_id, self._lease, is_prepared=wire.is_greeted))
 
     async def alend(self, run_id: str) -> AsyncPostgresTransaction:
         """The same for this event loop."""
-        return AsyncPostgresTransaction(
-            self, self._take_here() or await self._aopen(), Loan(run_id, self._lease)
-        )
+        wire = self._take_here() or await self._aopen()
+        return AsyncPostgresTransaction(self, wire, Loan(run_id, self._lease, is_prepared=wire.is_greeted))
 
     def _take(self) -> BodyConnection | None:
         with self._lock:
@@ -277,6 +270,7 @@ class PostgresSource:
     def _open(self) -> BodyConnection:
         try:
             wire = BodyConnection.open(self._address, self.patience)
+            wire.greet(self._greeting)
             wire.autocommit = False  # a second guard: the driver itself would begin, not go without
         except psycopg.Error as error:
             raise unreachable(error, self._address) from error
@@ -287,6 +281,7 @@ class PostgresSource:
     async def _aopen(self) -> AsyncBodyConnection:
         try:
             wire = await AsyncBodyConnection.open(self._address, self.patience)
+            await wire.greet(self._greeting)
             await wire.set_autocommit(False)
         except psycopg.Error as error:
             raise unreachable(error, self._address) from error
@@ -297,7 +292,7 @@ class PostgresSource:
     def take_back(self, wire: BodyConnection) -> None:
         """Keep it for the next run, unless something is wrong with it."""
         wire.loan = None
-        if not wire.is_fit:
+        if not wire.is_fit or self._is_closed:
             wire.close()
             self._clear()
             return
@@ -308,7 +303,7 @@ class PostgresSource:
     async def atake_back(self, wire: AsyncBodyConnection) -> None:
         """The same for this event loop."""
         wire.loan = None
-        if not wire.is_fit:
+        if not wire.is_fit or self._is_closed:
             await wire.close()
             await self._aclear()
             return
@@ -330,7 +325,8 @@ class PostgresSource:
             await wire.close()
 
     def close(self) -> None:
-        """Close what is not lent; without a word on loops, which may be gone."""
+        """Close what is not lent, without a word on loops, which may be gone; keep nothing from here on."""
+        self._is_closed = True
         self._clear()
         with self._lock:
             idle = [wire for wires in self._idle_on.values() for wire in wires]

@@ -32,10 +32,13 @@ T = TypeVar("T")
 BEGIN: Final = """
 begin; set local idle_in_transaction_session_timeout = {idle}; set local duly.run = '{mark}'"""
 LAST_WORDS: Final = """
-savepoint duly_end; set local lock_timeout = {lock};
-select current_setting('duly.run', true), set_config('synchronous_commit',
-    case current_setting('synchronous_commit') when 'off' then 'on' when 'local' then 'on'
-        else current_setting('synchronous_commit') end, true);"""
+select current_setting('duly.run', true), set_config('lock_timeout', '{lock}', true),
+    set_config('synchronous_commit', case current_setting('synchronous_commit')
+        when 'off' then 'on' when 'local' then 'on' else current_setting('synchronous_commit') end, true),
+    """
+"""Whose transaction it is, how its end is to be done, and what every operation wants to know first."""
+OWN_WORDS: Final = 3
+MARK: Final = b"select current_setting('duly.run', true)"
 UNDO: Final = b"rollback to savepoint duly_end"
 COMMIT: Final = b"commit"
 
@@ -43,7 +46,9 @@ COMMIT: Final = b"commit"
 class Loan:
     """How far one run is with its connection."""
 
-    def __init__(self, run_id: str, lease: timedelta) -> None:
+    def __init__(self, run_id: str, lease: timedelta, *, is_prepared: bool) -> None:
+        self.is_prepared = is_prepared
+        """The server knows our last words by name."""
         self.mark = run_id.replace("'", "").replace("\\", "")
         idle = max(1000, lease // timedelta(milliseconds=1))
         self.beginning = BEGIN.format(idle=idle, mark=self.mark).encode()
@@ -172,11 +177,8 @@ def check(wire: AnyBodyConnection) -> None:
             raise CutOff("the connection to the server is lost")
 
 
-Results = list[list[Row]]
-
-
-def ending(operation: Operation[T], spell: Spelling, mark: str) -> Generator[Command, Results, T]:
-    """An operation as the last one of a transaction that reads what is committed, in few words."""
+def ending(operation: Operation[T], spell: Spelling, loan: Loan) -> Generator[Command, list[Row], T]:
+    """An operation as the last one of a transaction, in as few messages as can be."""
     steps = operation.steps()
     rows: list[Row] | None = None
     while True:
@@ -186,17 +188,24 @@ def ending(operation: Operation[T], spell: Spelling, mark: str) -> Generator[Com
             value: T = stop.value
             return value
         if statement is MOMENT:
-            marked, rows = yield Command(_last_words(spell))
-            if marked[0][0] != mark:
-                raise TransactionEnded(ENDED)
+            said = b"execute duly_end" if loan.is_prepared else last_words(spell)
+            ((mark, *_),) = found = yield Command(b"savepoint duly_end; " + said)
+            check_mark(mark, loan)
+            rows = [row[OWN_WORDS:] for row in found]
         else:
-            found = yield Command(spell(statement.text), statement.parameters)
-            rows = found[-1] if found else []
+            rows = yield Command(spell(statement.text), statement.parameters)
 
 
-def _last_words(spell: Spelling) -> bytes:
+def last_words(spell: Spelling) -> bytes:
+    """Asked once at the end of each transaction; prepared where that can be."""
     lock = str(LOCK_PATIENCE // timedelta(milliseconds=1))
-    return spell.script(LAST_WORDS, lock=lock) + spell.script(ARRIVAL, clock=CLOCK)
+    return spell.script(LAST_WORDS, lock=lock) + spell.script(ARRIVAL, clock=CLOCK).strip()[len("select ") :]
+
+
+def check_mark(mark: object, loan: Loan) -> None:
+    """A transaction without our mark is not the one that we began."""
+    if mark != loan.mark:
+        raise TransactionEnded(ENDED)
 
 
 def told(error: BaseException) -> NoReturn:

@@ -284,6 +284,7 @@ class SqliteSource:
         self._lock = threading.Lock()
         self._idle: list[BodyConnection] = []
         self._lent: weakref.WeakSet[BodyConnection] = weakref.WeakSet()
+        self._is_closed = False
         _sources.add(self)
 
     def lend(self, run_id: str) -> SqliteTransaction:
@@ -318,13 +319,18 @@ class SqliteSource:
         connection.transaction = None
         connection.row_factory, connection.text_factory = None, str
         with self._lock:
-            if not connection.in_transaction and len(self._idle) < SHELF:
+            if not connection.in_transaction and not self._is_closed and len(self._idle) < SHELF:
                 self._idle.append(connection)
                 return
         connection.shut()
 
     def close(self) -> None:
-        """Close what is not lent."""
+        """Close what is not lent, and keep nothing from here on."""
+        self._is_closed = True
+        self.rest()
+
+    def rest(self) -> None:
+        """Before a fork: have no handle open that nobody uses."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -350,7 +356,7 @@ _sources: weakref.WeakSet[SqliteSource] = weakref.WeakSet()
 
 def _before_fork() -> None:
     for source in list(_sources):
-        source.close()
+        source.rest()
 
 
 def _after_fork_in_child() -> None:

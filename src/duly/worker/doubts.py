@@ -6,14 +6,18 @@ around its commit: all leave the same question, and the line in the job's histor
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from duly.errors import StoreError
 from duly.lifecycle import Settled
 from duly.stores.contract import Store
 from duly.worker.endings import Concluded
 from duly.worker.transaction import is_settled_by, look_up
+
+log = logging.getLogger("duly.worker")
 
 
 class Sorted(NamedTuple):
@@ -38,3 +42,15 @@ def sort_out(store: Store, ends: Sequence[Concluded]) -> Sorted:
         else:
             found.others.append(end)
     return found
+
+
+def seen_again(store: Store, end: Concluded, answer: Settled) -> tuple[Concluded, Settled]:
+    """A COMMIT that was on its way when we looked may have come first after all."""
+    if end.meant is None:
+        return end, answer
+    try:
+        settled = sort_out(store, [end]).settled
+    except StoreError as error:
+        log.warning("job %s: its end cannot be looked up: %s", end.holding.claim.id, error)
+        return end, answer
+    return (settled[0], Settled.SETTLED) if settled else (end, answer)

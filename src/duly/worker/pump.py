@@ -25,7 +25,7 @@ from duly.schedules import register
 from duly.stores.contract import Ask, Claimed, Scope, Settlement, Switch
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import Bench
-from duly.worker.doubts import sort_out
+from duly.worker.doubts import seen_again, sort_out
 from duly.worker.endings import Concluded, settlement_of, tell_end
 from duly.worker.failures import hook_call
 from duly.worker.hand import Halt, Hand, Holding
@@ -125,7 +125,7 @@ class Pump:
         self._tempo.note(len(concluded), time.monotonic())
         self._take_in(concluded)
         is_due = time.monotonic() >= self._look_at
-        if self._unsettled or (self._can_take and is_due):
+        if self._unsettled or (self._wants_more and is_due):
             self._exchange()
         else:
             self._rest()
@@ -170,7 +170,7 @@ class Pump:
         """Until the next look, or without end when nothing could be taken anyway; the bell wakes us."""
         now = time.monotonic()
         pause = 0.1 if self.is_draining else 1.0  # a grace that ends rings no bell
-        next_look = self._look_at if self._can_take else now + pause
+        next_look = self._look_at if self._wants_more else now + pause
         return min(next_look, self._seed_at, self._prune_at) - now
 
     def _room(self) -> int:
@@ -187,6 +187,12 @@ class Pump:
         """
         is_fit = not self.is_draining and self._beat.trusts_lease()
         return is_fit and (self._room() > 0 or self._lanes.has_schedules)
+
+    @property
+    def _wants_more(self) -> bool:
+        """Whether to claim without having anything to settle: not for every single place in the buffer."""
+        is_low = self._bench.free > 0 or self._bench.buffered * 2 <= self._tempo.buffer(self._bench.slots)
+        return self._can_take and (is_low or self._lanes.has_schedules)
 
     # settle and claim
 
@@ -250,7 +256,7 @@ class Pump:
             if answer is Settled.BUSY:
                 self._unsettled.append(item)
             elif isinstance(item, Concluded):
-                self._tell_end(*self._seen_again(item, answer))
+                self._tell_end(*seen_again(self._store, item, answer))
         self._hand.drop(
             [_fence(item) for item, answer in zip(ended, answers, strict=True) if answer is not Settled.BUSY]
         )
@@ -258,17 +264,6 @@ class Pump:
             self._store.ring()
         if self._unsettled:
             self.bell.wait(BUSY_PAUSE)
-
-    def _seen_again(self, item: Concluded, answer: Settled) -> tuple[Concluded, Settled]:
-        """A COMMIT that was on its way when we looked may have come first after all."""
-        if item.meant is None:
-            return item, answer
-        try:
-            settled = sort_out(self._store, [item]).settled
-        except StoreError as error:
-            log.warning("job %s: its end cannot be looked up: %s", item.holding.claim.id, error)
-            return item, answer
-        return (settled[0], Settled.SETTLED) if settled else (item, answer)
 
     def _after_claim(self, claimed: Claimed, *, had_settled: bool) -> None:
         holdings = [
