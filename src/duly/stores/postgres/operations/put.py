@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from duly import clash
 from duly.job import Decision, Request, State, Wish
@@ -18,6 +19,7 @@ from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World, digest
 
 SQL = statements("put")
+LOOK: Final = "    where not exists (select 1 from {schema}.job where job.id = made.id)\n"
 
 
 def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
@@ -88,8 +90,13 @@ def _insertion(world: World, fresh: Sequence[Arrival]) -> Statement:
             "ids": words([arrival.request.id for arrival in fresh]),
             "texts": words([stored(arrival.request.arguments) for arrival in fresh]),
         }
-        return Statement(SQL["insert_alike"], columns(first, world.book) | batch)
-    return Statement(SQL["insert_each"], arrays(fresh, world.book))
+        return Statement(_look(world, "insert_alike"), columns(first, world.book) | batch)
+    return Statement(_look(world, "insert_each"), arrays(fresh, world.book))
+
+
+def _look(world: World, name: str) -> str:
+    """With a look for ids that are known already, so that they cost no generation; guests do without."""
+    return SQL[name].replace(LOOK, "") if world.moment.is_guest else SQL[name]
 
 
 def _store_singly(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:

@@ -1,14 +1,16 @@
 -- put: create, keep, queue or supersede by key, and say which.
 -- Requests whose serial nobody holds are stored in one statement; the others are placed one by one.
 -- The caller holds the serials, so generations are drawn in the order in which requests take effect.
--- Ids are not looked for before they are stored: in a SERIALIZABLE transaction of a user that look would count
--- as having read what the next user writes beside it, and one of the two would be made to fail.
+-- A user's transaction does not look for ids before it stores them (the lines with `not exists` are left out):
+-- when it is SERIALIZABLE, the look would count as having read what the next user writes beside it, and one of
+-- the two would be made to fail.
 
 -- name: insert_alike
 -- Many requests without a key that differ only in id and arguments.
 with given as (
     select made.id, made.arguments, made.place
     from unnest(%(ids)s::text[], %(texts)s::text[]) with ordinality as made (id, arguments, place)
+    where not exists (select 1 from {schema}.job where job.id = made.id)
     order by made.place
 ), numbered as (
     select nextval('{literal}.generation') as generation, given.id, given.arguments from given
@@ -36,6 +38,7 @@ with given as (
         %(chain)s::text[], %(context)s::text[], %(arguments)s::text[]) with ordinality
         as made (due, created_at, keep_done, keep_failed, expires_at, expires_after, tick, lane, per_key,
             perpetual, serial, overlap, delivery, id, key, chain, context, arguments, place)
+    where not exists (select 1 from {schema}.job where job.id = made.id)
     order by made.place
 ), numbered as (
     select nextval('{literal}.generation') as generation, given.* from given
