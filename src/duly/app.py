@@ -328,13 +328,19 @@ class App:
 
     def cancel_job(self, job_id: str) -> bool:
         """Whether the cancel took effect."""
-        return bool(self.jobs.cancel(job_id)) or placing.withdraw(self, job_id)
+        if self.jobs.cancel(job_id) or placing.withdraw(self, job_id):
+            return True
+        return self.outbox is not None and bool(self.jobs.cancel(job_id))  # it may just have arrived
 
     async def acancel_job(self, job_id: str) -> bool:
         """The async twin of cancel_job."""
         if await self.jobs.acancel(job_id):
             return True
-        return self.outbox is not None and await asyncio.to_thread(placing.withdraw, self, job_id)
+        if self.outbox is None:
+            return False
+        return await asyncio.to_thread(placing.withdraw, self, job_id) or bool(
+            await self.jobs.acancel(job_id)
+        )
 
     def await_end(self, job_id: str, timeout: timedelta | None) -> Job | None:
         """Look until the job has finished; the last look when time is up."""

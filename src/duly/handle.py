@@ -69,7 +69,11 @@ class Handle(Generic[T]):
         return self._unpacked(await self._desk.aawait_end(self.id, limit), limit)
 
     def cancel(self) -> bool:
-        """Cancel the job, or ask it to stop if it runs. False when it had ended already."""
+        """Cancel the job, or ask it to stop if it runs.
+
+        False when it had ended already, or when a worker is just carrying it from an outbox to the store:
+        ask again then.
+        """
         return self._desk.cancel_job(self.id)
 
     async def acancel(self) -> bool:

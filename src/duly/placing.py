@@ -128,6 +128,9 @@ def _found(store: Store, job_id: str) -> Job | None:
 
 
 def withdraw(doors: Doors, job_id: str) -> bool:
-    """Take a request back before any relay has borrowed it; False where there is nothing to take back."""
+    """Take a request back before any relay has borrowed it; False where there is nothing to take back.
+
+    From then on it belongs to the store: a relay that froze with it could deliver it at any time.
+    """
     outbox = doors.outbox
     return outbox is not None and bool(outbox.run(outbox.withdraw(job_id)))

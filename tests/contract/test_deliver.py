@@ -120,7 +120,7 @@ def test_an_older_replace_never_undoes_a_newer_one(store: Store) -> None:
 
     late = deliver_one(store, replacing(arguments="[[1],{}]"), 1)
 
-    assert late.decision is Decision.SKIPPED
+    assert late.decision is Decision.PENDING
     assert not exists(store, late.id)
     assert claim_one(store).arguments == "[[2],{}]"
 
@@ -132,8 +132,20 @@ def test_an_older_request_is_counted_and_answered_the_same_when_it_comes_again(s
 
     again = deliver_one(store, late, 1)
 
-    assert again.decision is Decision.KEPT
-    assert superseded(store) == 1
+    assert again.decision is Decision.PENDING
+    assert superseded(store) == 2
+
+
+def test_what_came_too_late_is_not_taken_for_delivered_when_it_comes_in_its_turn(store: Store) -> None:
+    first, second = replacing(arguments="[[1],{}]"), replacing(arguments="[[2],{}]")
+    deliver_one(store, first, 30)
+    late = deliver(store, Parcel(first, 10), Parcel(second, 20))
+
+    in_turn = deliver_one(store, second, 40)
+
+    assert [answer.decision for answer in late] == [Decision.KEPT, Decision.PENDING]
+    assert in_turn.decision is Decision.REPLACED
+    assert claim_one(store).arguments == "[[2],{}]"
 
 
 def test_an_older_request_is_refused_when_the_newer_has_ended_and_is_gone(store: Store) -> None:
@@ -144,7 +156,7 @@ def test_an_older_request_is_refused_when_the_newer_has_ended_and_is_gone(store:
 
     late = deliver_one(store, replacing(), 1)
 
-    assert late.decision is Decision.SKIPPED
+    assert late.decision is Decision.PENDING
     assert claim_all(store) == []
 
 
@@ -163,7 +175,7 @@ def test_within_one_delivery_an_older_one_is_refused_too(store: Store) -> None:
 
     placed = deliver(store, Parcel(newer, 2), Parcel(older, 1))
 
-    assert [answer.decision for answer in placed] == [Decision.CREATED, Decision.SKIPPED]
+    assert [answer.decision for answer in placed] == [Decision.CREATED, Decision.PENDING]
     assert [job.id for job in waiting(store)] == [newer.id]
 
 
@@ -190,7 +202,7 @@ def test_numbers_as_large_as_a_clock_in_microseconds_keep_their_last_digit(store
     older = deliver_one(store, replacing(), newest - 1)
     newer = deliver_one(store, replacing(), newest + 1)
 
-    assert (older.decision, newer.decision) == (Decision.SKIPPED, Decision.REPLACED)
+    assert (older.decision, newer.decision) == (Decision.PENDING, Decision.REPLACED)
 
 
 def test_both_are_remembered_for_a_day(store: Store, clock: VirtualClock) -> None:
@@ -201,7 +213,7 @@ def test_both_are_remembered_for_a_day(store: Store, clock: VirtualClock) -> Non
 
     late = deliver(store, Parcel(replacing(), 1), Parcel(free, 3))
 
-    assert [answer.decision for answer in late] == [Decision.SKIPPED, Decision.KEPT]
+    assert [answer.decision for answer in late] == [Decision.PENDING, Decision.KEPT]
 
 
 def test_after_a_day_both_are_forgotten(store: Store, clock: VirtualClock) -> None:

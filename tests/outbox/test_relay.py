@@ -297,6 +297,75 @@ def test_a_late_relay_never_undoes_a_newer_replace(
     assert job.arguments.startswith("[[2]")
 
 
+def test_a_request_that_is_refused_as_late_is_delivered_in_its_turn(
+    open_app: OpenApp, connection: Any, clock: VirtualClock
+) -> None:
+    app = open_app(clock=clock, lease="30s")
+    app.open()
+    assert app.outbox is not None
+    post = Post(app)
+    post.enqueue(connection, 1, key=KEY, replace=True)
+    connection.commit()
+    outbox, [first] = app.outbox.run(app.outbox.lease(timedelta(seconds=30), 10))
+    by_a_successor = Parcel(first.read(), first.number + 10**9)
+    app.store.run(app.store.deliver(outbox, [by_a_successor]))
+    app.outbox.run(app.outbox.clear([first]))
+    post.enqueue(connection, 2, key=KEY, replace=True)
+    connection.commit()
+
+    refused = relay_of(app).carry()
+    left = backlog(app)
+    clock.advance("1h")
+    delivered = relay_of(app).carry()
+
+    [job] = app.jobs.list(key=KEY, state="waiting")
+    assert (refused, left, delivered, backlog(app)) == (0, 1, 1, 0)
+    assert job.arguments.startswith("[[2]")
+
+
+def test_a_request_that_was_set_aside_and_passed_is_dropped(
+    open_app: OpenApp, connection: Any, clock: VirtualClock
+) -> None:
+    app = open_app(clock=clock, lease="30s")
+    app.open()
+    assert app.outbox is not None
+    post = Post(app)
+    post.enqueue(connection, 1, key=KEY, replace=True)
+    connection.commit()
+    _, [slip] = app.outbox.run(app.outbox.lease(timedelta(seconds=30), 10))
+    app.outbox.run(app.outbox.set_aside(slip, "unreadable", timedelta(minutes=10)))
+    post.enqueue(connection, 2, key=KEY, replace=True)
+    connection.commit()
+    relay_of(app).carry()
+    clock.advance("10m")
+
+    relay_of(app).carry()
+
+    [job] = app.jobs.list(key=KEY, state="waiting")
+    assert backlog(app) == 0
+    assert job.arguments.startswith("[[2]")
+
+
+def test_a_cancel_is_not_acknowledged_while_a_late_relay_could_undo_it(
+    open_app: OpenApp, connection: Any, clock: VirtualClock
+) -> None:
+    app = open_app(clock=clock, lease="30s")
+    app.open()
+    assert app.outbox is not None
+    handle = Post(app).enqueue(connection, 1)
+    connection.commit()
+    late = app.outbox.run(app.outbox.lease(timedelta(seconds=30), 10))
+    clock.advance("30s")
+
+    on_its_way = handle.cancel()
+    app.store.run(app.store.deliver(late.outbox, [Parcel(slip.read(), slip.number) for slip in late.slips]))
+    arrived = handle.cancel()
+
+    assert (on_its_way, arrived) == (False, True)
+    relay_of(app).carry()
+    assert (handle.state(), backlog(app)) == (State.CANCELLED, 0)
+
+
 def test_a_relay_that_slept_past_its_lease_brings_nothing(app: Duly, connection: Any) -> None:
     Post(app).enqueue(connection, 1)
     connection.commit()

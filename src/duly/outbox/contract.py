@@ -29,6 +29,8 @@ class Slip(NamedTuple):
     number: int
     job: str
     age: timedelta
+    was_aside: bool
+    """It has kept the number of an earlier loan, and newer ones may have passed it for good."""
     text: str
 
     def read(self) -> Request:
@@ -110,7 +112,7 @@ class Outbox(Protocol):
         ...
 
     def withdraw(self, job_id: str) -> Operation[int]:
-        """Take it back, unless a relay has it in hand."""
+        """Take it back, unless a relay ever had it in hand: one that is late could still deliver it."""
         ...
 
     def backlog(self) -> Operation[Backlog]: ...

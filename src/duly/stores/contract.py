@@ -310,7 +310,8 @@ class Store(Protocol):
     def deliver(self, outbox: str, parcels: Sequence[Parcel]) -> Operation[list[Placed]]:
         """Put what a relay brings, each id once (known: kept), and per serial only in the outbox's order.
 
-        One that a newer one of its serial has overtaken is skipped, and counted as superseded.
+        One that a newer one of its serial has overtaken is counted as superseded and stays `pending`: nothing
+        is decided. It is not remembered either, since its relay is late, and another may bring it in order.
         """
         ...
 

@@ -19,9 +19,9 @@ from duly.app import App
 from duly.clock import Clock
 from duly.errors import StoreError
 from duly.ids import spread
-from duly.job import Request
+from duly.job import Decision, Request
 from duly.outbox.contract import Batch, Outbox, Slip
-from duly.stores.contract import Doorbell, Parcel, Store
+from duly.stores.contract import Doorbell, Parcel, Placed, Store
 from duly.worker.outage import Outage, backoff
 
 log = logging.getLogger("duly.worker")
@@ -55,6 +55,8 @@ class Relay:
     _is_over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _bell: Doorbell | None = None
+    _late: int = 0
+    """How many of this round stay in the outbox: if that is all of them, the next look may wait."""
     _absence: Outage = field(default_factory=lambda: Outage("the outbox"))
     _refusal: Outage = field(default_factory=lambda: Outage("the store of the outbox"))
 
@@ -122,6 +124,7 @@ class Relay:
     def carry(self) -> int:
         """Borrow a batch, deliver it, clear it away; answers how many requests were dealt with."""
         asked = self.clock.boot()
+        self._late = 0
         batch = self._borrow()
         if not batch.slips:
             return 0
@@ -134,7 +137,7 @@ class Relay:
         delivered = self._deliver(batch.outbox, carried, answered)
         failpoints.reached("after_deliver")
         self._clear(delivered)
-        return len(batch.slips)
+        return len(batch.slips) - self._late
 
     def _borrow(self) -> Batch:
         try:
@@ -155,9 +158,9 @@ class Relay:
             raise
 
     def _deliver(self, outbox: str, carried: Sequence[Carried], since: float) -> list[Slip]:
-        """Those that the store has now, by whatever decision. The others are set aside."""
+        """Those that need no more deliveries. The others are set aside, or left to the next loan."""
         try:
-            self._send(outbox, carried, since)
+            placed = self._send(outbox, carried, since)
         except StoreError as error:
             self._refusal.noted(error)
             self.outbox.run(self.outbox.release([one.slip for one in carried]))
@@ -169,15 +172,33 @@ class Relay:
             # One of them is the reason: each is tried alone, so that the others get through.
             return [slip for one in carried for slip in self._deliver(outbox, [one], since)]
         self._refusal.over()
-        return [one.slip for one in carried]
+        return self._dealt_with([one.slip for one in carried], placed)
 
-    def _send(self, outbox: str, carried: Sequence[Carried], since: float) -> None:
+    def _dealt_with(self, slips: Sequence[Slip], placed: Sequence[Placed]) -> list[Slip]:
+        """All but those for which we came too late: somebody delivered a newer one of their key meanwhile.
+
+        They are not in the store. Lent anew they get a number of their own turn, unless they were set aside:
+        then they have been passed, and stay so.
+        """
+        late = [
+            slip
+            for slip, answer in zip(slips, placed, strict=True)
+            if answer.decision is Decision.PENDING and not slip.was_aside
+        ]
+        if late:
+            self._late += len(late)
+            self.outbox.run(self.outbox.release(late))
+        return [slip for slip in slips if slip not in late]
+
+    def _send(self, outbox: str, carried: Sequence[Carried], since: float) -> list[Placed]:
         """The age is never overstated: a job must not be due early."""
         here = timedelta(seconds=self.clock.boot() - since)
         parcels = [Parcel(one.request, one.slip.number, one.slip.age + here) for one in carried]
-        if parcels:
-            self.store.run(self.store.deliver(outbox, parcels))
-            self.store.ring()
+        if not parcels:
+            return []
+        placed = self.store.run(self.store.deliver(outbox, parcels))
+        self.store.ring()
+        return placed
 
     def _read(self, slip: Slip) -> Carried | None:
         try:

@@ -114,9 +114,7 @@ class PostgresOutbox:
         return self._operation("find", lambda _: _find(job_id), writes=False)
 
     def withdraw(self, job_id: str) -> Operation[int]:
-        return self._operation(
-            "withdraw", lambda moment: _counted("withdraw", {"job": job_id, "now": moment.now})
-        )
+        return self._operation("withdraw", lambda _: _counted("withdraw", {"job": job_id}))
 
     def backlog(self) -> Operation[Backlog]:
         return self._operation("backlog", _backlog, writes=False)
@@ -165,8 +163,8 @@ def _lease(moment: Moment, length: timedelta, limit: int) -> Steps[Batch]:
     return Batch(outbox, [_slip(moment.now, *row) for row in sorted(rows)])
 
 
-def _slip(now: int, slip: int, number: int, job: str, offered_at: int, text: str) -> Slip:
-    return Slip(slip, number, job, duration(max(0, now - offered_at)), restored(text))
+def _slip(now: int, slip: int, number: int, job: str, offered_at: int, was_aside: bool, text: str) -> Slip:
+    return Slip(slip, number, job, duration(max(0, now - offered_at)), was_aside, restored(text))
 
 
 def _marks(slips: Sequence[Slip]) -> dict[str, str]:

@@ -66,8 +66,8 @@ class SqliteOutbox(Driver):
         return self._operation("find", lambda _: _find(job_id), writes=False)
 
     def withdraw(self, job_id: str) -> Operation[int]:
-        def act(moment: Moment) -> Steps[int]:
-            return len((yield Statement(SQL["withdraw"], moment.lease() | {"job": job_id})))
+        def act(_: Moment) -> Steps[int]:
+            return len((yield Statement(SQL["withdraw"], {"job": job_id})))
 
         return self._operation("withdraw", act)
 
@@ -112,8 +112,8 @@ def _lease(moment: Moment, length: timedelta, limit: int) -> Steps[Batch]:
     return Batch(outbox, slips)
 
 
-def _slip(now: int, slip: int, number: int, job: str, offered_at: int, text: str) -> Slip:
-    return Slip(slip, number, job, duration(max(0, now - offered_at)), text)
+def _slip(now: int, slip: int, number: int, job: str, offered_at: int, was_aside: int, text: str) -> Slip:
+    return Slip(slip, number, job, duration(max(0, now - offered_at)), bool(was_aside), text)
 
 
 def _each(name: str, slips: Sequence[Slip], **values: Any) -> Steps[int]:

@@ -25,9 +25,8 @@ def _deliver_one(world: World, outbox: str, parcel: Parcel) -> Placed:
     serial = request.lane_of_serial
     last = world.numbers.get((outbox, serial or ""))
     if last is not None and last.number >= parcel.number:
-        world.delivered[request.id] = until
         world.tallies["superseded"] += 1
-        return Placed(request.id, 0, Decision.SKIPPED)
+        return Placed(request.id, 0, Decision.PENDING)
     placed = put_one(world, request, world.now() - parcel.age)
     world.delivered[request.id] = until
     if serial is not None:

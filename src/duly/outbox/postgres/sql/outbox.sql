@@ -31,7 +31,7 @@ update {schema}.slip
 set leased_until = %(until)s, number = case when reason is null then %(last)s + place else number end
 from placed
 where slip.id = placed.id
-returning slip.id, slip.number, slip.job, slip.offered_at, slip.request
+returning slip.id, slip.number, slip.job, slip.offered_at, slip.reason is not null, slip.request
 
 -- name: count_on
 update {schema}.counter set last = %(last)s
@@ -60,4 +60,4 @@ select count(*), min(offered_at), count(reason), max(reason) from {schema}.slip
 select offered_at, request from {schema}.slip where job = %(job)s
 
 -- name: withdraw
-delete from {schema}.slip where job = %(job)s and leased_until <= %(now)s returning id
+delete from {schema}.slip where job = %(job)s and number is null returning id

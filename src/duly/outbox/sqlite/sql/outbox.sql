@@ -23,7 +23,7 @@ limit :limit
 update duly_slip
 set leased_until = :until, boot_id = :boot_id, number = case when reason is null then :number else number end
 where id = :id
-returning id, number, job, offered_at, request
+returning id, number, job, offered_at, typeof(reason) <> 'null', request
 
 -- name: count_on
 update duly_counter set last = :last
@@ -46,4 +46,4 @@ select count(*), min(offered_at), count(reason), max(reason) from duly_slip
 select offered_at, request from duly_slip where job = :job
 
 -- name: withdraw
-delete from duly_slip where job = :job and (leased_until <= :boot or boot_id <> :boot_id) returning id
+delete from duly_slip where job = :job and number is null returning id

@@ -38,7 +38,8 @@ def deliver(world: World, outbox: str, parcels: Sequence[Parcel]) -> Steps[list[
     overtaken = unknown - answers.keys()
     if overtaken:
         yield from world.tally("superseded", len(overtaken))
-    answers |= {job_id: Placed(job_id, 0, Decision.SKIPPED) for job_id in overtaken}
+        yield Statement(SQL["unremember"], {"ids": words(sorted(overtaken))})
+    answers |= {job_id: Placed(job_id, 0, Decision.PENDING) for job_id in overtaken}
     answers |= yield from _known(
         [parcel.request.id for parcel in parcels if parcel.request.id not in answers]
     )

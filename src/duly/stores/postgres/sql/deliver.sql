@@ -8,6 +8,10 @@ select id, %(until)s from unnest(%(ids)s::text[]) as brought (id) order by id
 on conflict (id) do nothing
 returning id
 
+-- name: unremember
+-- What came too late may come again, in its order.
+delete from {schema}.delivered where id = any (%(ids)s::text[])
+
 -- name: last
 select serial::text, number from {schema}.number
 where outbox = %(outbox)s and serial = any (%(serials)s::uuid[])

@@ -25,14 +25,14 @@ local function deliver(number, age, request)
         local row = need("rows").of(id)
         return id, row and row.generation or 0, "kept"
     end
-    delivered.remember(id, closes_at)
     local name = serial and given.outbox .. "|" .. serial
     if name and delivered.number_of(name) >= number then
         pending.tell("superseded")
-        return id, 0, "skipped"
+        return id, 0, "pending" -- not remembered: another relay may bring it in its order
     elseif name then
         delivered.set_number(name, number, closes_at)
     end
+    delivered.remember(id, closes_at)
     return put(request, age)
 end
 
