@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import subprocess
@@ -221,6 +222,29 @@ async def test_an_async_connection_is_awaited(store: PostgresStore, url: str) ->
 
     assert before == []
     assert {lent.id for lent in claim(store)} == {one.id for one in wanted}
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+async def test_a_cancelled_enqueue_leaves_the_connection_as_it_was(
+    store: PostgresStore, connection: psycopg.Connection, url: str, schema: str, *, autocommit: bool
+) -> None:
+    given_up, kept = request(KEY), request(KEY)
+    async with await psycopg.AsyncConnection.connect(url, autocommit=autocommit) as theirs:
+        await theirs.execute("select 1")
+        before = theirs.info.transaction_status
+        connection.execute(sql.SQL("lock table {}").format(sql.Identifier(schema, "intake")))
+
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await store.arun_on(theirs, store.offer([given_up]))
+
+        after = theirs.info.transaction_status
+        connection.rollback()
+        await store.arun_on(theirs, store.offer([kept]))
+        await theirs.commit()
+
+    assert after is before
+    assert [lent.id for lent in claim(store)] == [kept.id]
 
 
 async def test_an_async_connection_in_a_blocking_call_is_refused(store: PostgresStore, url: str) -> None:

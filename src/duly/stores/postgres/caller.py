@@ -106,7 +106,9 @@ def conversation(
     yield Command(opening)
     try:
         value = yield from _performed(operation, spell)
-    except Exception:
+    except GeneratorExit:
+        raise
+    except BaseException:  # an await that was cancelled too: the caller may go on with the transaction
         if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             for text in undoing:
                 yield Command(text)
@@ -203,7 +205,7 @@ def hold(raw: psycopg.Connection[Any], commands: Generator[Command, list[Row], T
         while True:
             try:
                 rows = perform(raw, command)
-            except Exception as error:
+            except BaseException as error:
                 command = commands.throw(error)
             else:
                 command = commands.send(rows)
@@ -219,7 +221,7 @@ async def ahold(raw: psycopg.AsyncConnection[Any], commands: Generator[Command, 
         while True:
             try:
                 rows = await aperform(raw, command)
-            except Exception as error:
+            except BaseException as error:
                 command = commands.throw(error)
             else:
                 command = commands.send(rows)
