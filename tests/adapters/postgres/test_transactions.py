@@ -232,7 +232,7 @@ async def test_a_cancelled_enqueue_leaves_the_connection_as_it_was(
     async with await psycopg.AsyncConnection.connect(url, autocommit=autocommit) as theirs:
         await theirs.execute("select 1")
         before = theirs.info.transaction_status
-        connection.execute(sql.SQL("lock table {}").format(sql.Identifier(schema, "intake")))
+        connection.execute(sql.SQL("lock table {} in share mode").format(sql.Identifier(schema, "intake")))
 
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
