@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.contract.arrange import (
+    HOUR,
     KEY,
     LEASE,
     MINUTE,
@@ -121,6 +122,26 @@ def test_a_lane_out_of_rate_does_not_stand_in_the_way_of_another(store: Store) -
 
     assert len(lent) == 4
     assert other.id in lent
+
+
+def test_a_rate_opens_in_the_order_of_time_after_the_clock_was_set_back(
+    store: Store, clock: VirtualClock
+) -> None:
+    two_a_minute = ask(lanes=[Lane(TASK, rate=Rate(2, MINUTE))], free=1)
+    put_one(store, request())
+    claim(store, two_a_minute)
+    clock.step_wall(-HOUR)
+    put(store, *(request() for _ in range(3)))
+    opens_at = clock.now() + MINUTE
+
+    started = claim(store, two_a_minute)
+    refused = claim(store, two_a_minute)
+    clock.advance(MINUTE)
+    opened = claim(store, two_a_minute)
+
+    assert (len(started.claims), started.next_at) == (1, opens_at)
+    assert (len(refused.claims), refused.next_at) == (0, opens_at)
+    assert len(opened.claims) == 1
 
 
 # --- per key -------------------------------------------------------------------------------------

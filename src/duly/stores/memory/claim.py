@@ -6,6 +6,7 @@ nothing at the head of a queue is walked over twice.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from datetime import datetime, timedelta
 
@@ -183,7 +184,7 @@ class Room:
         self._free -= 1
         self._running[task] += 1
         if lane.rate is not None:
-            self._world.starts[task].append(self._world.now())
+            insort(self._world.starts[task], self._world.now())
         return True
 
     def _is_full(self, lane: Lane) -> bool:

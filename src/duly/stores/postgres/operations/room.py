@@ -7,6 +7,7 @@ is left out this time.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
@@ -91,7 +92,8 @@ class Room:
         self._free -= 1
         self._running[task] += 1
         if self._ask.lanes[task].rate is not None:
-            self._starts.setdefault(task, []).append(self._now)
+            # The order is of time: an earlier start is a later one if the clock was set back between them.
+            insort(self._starts.setdefault(task, []), self._now)
             self.started.append(task)
         return True
 

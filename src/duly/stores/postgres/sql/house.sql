@@ -131,7 +131,7 @@ select kind, name, text from {schema}.record where kind <> %(kind)s order by kin
 select text from {schema}.record where kind = %(kind)s and name = %(name)s
 
 -- name: starts
-select task, at from {schema}.start order by number
+select task, at from {schema}.start order by at, number
 
 -- name: delivered
 select id, until from {schema}.delivered where until > %(now)s order by id

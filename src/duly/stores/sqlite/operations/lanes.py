@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -101,7 +102,7 @@ class Room:
         self._free -= 1
         self._running[task] += 1
         if self._ask.lanes[task].rate is not None:
-            self._starts[task].append(self._now)
+            insort(self._starts[task], self._now)
             self.started.append(task)
         return True
 

@@ -72,7 +72,7 @@ select kind, name, text from duly_record where kind <> :kind order by kind, name
 select text from duly_record where kind = :kind and name = :name
 
 -- name: starts
-select task, at from duly_start order by number
+select task, at from duly_start order by at, number
 
 -- name: delivered
 select id, until from duly_delivered where until > :now order by id

@@ -78,6 +78,16 @@ do
         return counted
     end
 
+    -- In the order of time: an earlier start is a later one if the clock was set back between them.
+    local function add_start(counted)
+        local place = #counted + 1
+        while place > 1 and counted[place - 1] > now do
+            place = place - 1
+        end
+        table.insert(counted, place, now)
+        counted.has_changed = true
+    end
+
     -- Nil when the rate allows a start now, else the moment it will.
     function lanes.opens_at(task)
         local lane = asked[task]
@@ -106,9 +116,7 @@ do
         free = free - 1
         running[task] = running_of(task) + 1
         if lane.starts then
-            local counted = starts_of(lane)
-            counted[#counted + 1] = now
-            counted.has_changed = true
+            add_start(starts_of(lane))
         end
         return true
     end
