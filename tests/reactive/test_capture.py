@@ -365,9 +365,8 @@ def test_documents_are_forgotten_by_their_policy(shop: Shop, clock: VirtualClock
 
 
 def test_too_many_changes_become_a_look_at_every_row(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    from duly.stores.sqlite.reactive import planning
-
-    monkeypatch.setattr(planning, "FLOOD", 10)
+    for store in ("sqlite", "postgres"):
+        monkeypatch.setattr(f"duly.stores.{store}.reactive.planning.FLOOD", 10)
     shop.follow()
     for number in range(12):
         shop.order(number)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from duly.errors import BadRequest, ConditionFailed
-from duly.reactive.plan import GONE, Kind
+from duly.reactive.plan import GONE, Kind, restored, restored_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,8 @@ class Facts:
     def read(cls, plain: Mapping[str, Any]) -> Facts:
         """From a job's arguments."""
         return cls(
-            key=tuple(plain["key"]),
-            values=plain["values"],
+            key=tuple(restored(part) for part in plain["key"]),
+            values=restored_all(plain["values"]),
             watch=tuple(plain["watch"]),
             seen=plain["seen"],
             kind=Kind(plain["kind"]),

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from duly import codec
-from duly.errors import ArgumentsTooLarge
+from duly.errors import BadRequest
 from duly.ids import new_id
 from duly.job import Request, State
 from duly.reactive.reaction import Evolution, Existing, Reaction, fingerprint
@@ -132,7 +132,7 @@ def _bereft(record: Record) -> Plan:
     """The task wants to hear of it, once, with the last values it was to know."""
     if record.counted == GONE:
         return Plan(record=record)
-    told = None if record.told is None else codec.unpack_value(record.told)
+    told = None if record.told is None else restored_all(codec.unpack_value(record.told))
     gone = replace(record, seen=GONE, is_matched=False, since=None)
     return Plan(record=gone, run=Kind.DELETED, values=told)
 
@@ -145,23 +145,40 @@ def sight_of(columns: Sequence[str], raw: Sequence[Any]) -> str:
     return fingerprint([[column, repr(value)] for column, value in zip(columns, raw, strict=True)])
 
 
-def carried(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Values as a job can carry them: what is no finite number is written out."""
-    if values is None:
-        return None
-    return {
-        name: str(value) if isinstance(value, float) and not isfinite(value) else value
-        for name, value in values.items()
-    }
+HEX: Final = "duly:text"
+
+
+def carried(value: Any) -> Any:
+    """A value as a job can carry it: what is no finite number is written out, and so are zero characters."""
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if isinstance(value, str) and "\0" in value:
+        return {HEX: value.encode().hex()}
+    return value
+
+
+def restored(value: Any) -> Any:
+    """A value as it was."""
+    text = cast(dict[str, Any], value).get(HEX) if isinstance(value, dict) else None
+    return cast(Any, value) if text is None else bytes.fromhex(text).decode()
+
+
+def restored_all(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Values as they were."""
+    return None if values is None else {name: restored(value) for name, value in values.items()}
+
+
+def _carried_all(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if values is None else {name: carried(value) for name, value in values.items()}
 
 
 def packed(values: Mapping[str, Any] | None) -> str | None:
-    """Values for the record, unless they are too large to be carried about."""
+    """Values for the record, unless they cannot be carried about."""
     if values is None:
         return None
     try:
-        return codec.pack_value(carried(values))
-    except ArgumentsTooLarge:
+        return codec.pack_value(_carried_all(values))
+    except BadRequest:
         return None
 
 
@@ -172,8 +189,8 @@ def request_for(
     assert plan.run is not None
     assert plan.record is not None
     facts = {
-        "key": list(parts),
-        "values": carried(plan.values),
+        "key": [carried(part) for part in parts],
+        "values": _carried_all(plan.values),
         "watch": list(watch),
         "seen": plan.record.seen,
         "kind": str(plan.run),
@@ -194,10 +211,10 @@ def request_for(
 
 
 def _arguments(facts: dict[str, Any]) -> str:
-    """Values beyond the cap stay behind: the handler can still read the row."""
+    """Values beyond the cap, or that nothing can carry, stay behind: the body can still read the row."""
     try:
         return codec.pack((facts,), {})
-    except ArgumentsTooLarge:
+    except BadRequest:
         return codec.pack((facts | {"values": None},), {})
 
 

@@ -92,6 +92,7 @@ class Adoption:
     def adopt(self, world: Now, reactions: Sequence[Reaction]) -> Steps[Mapping[str, Reaction]]:
         """Bring definitions; those that another one outranks are answered with that one."""
         outranked: dict[str, Reaction] = {}
+        yield Statement(self.sql["alone"])
         for reaction in sorted(reactions, key=lambda one: one.task):
             other = yield from self._adopt_one(world, reaction)
             if other is not None:
@@ -130,6 +131,7 @@ class Adoption:
 
     def tend(self, world: Now, task: str) -> Steps[Tended]:
         """Check table, columns and triggers; park what cannot work, and let it go on when it can."""
+        yield Statement(self.sql["alone"])
         found = yield from self.stored(task)
         if found is None or (found.condition == Condition.PARKED and _is_abandoned(world, found)):
             return Tended(Condition.PARKED, LEFT)

@@ -112,8 +112,17 @@ def _list(words: Iterable[str]) -> str:
 
 
 def _spelled(text: str, names: dict[str, str]) -> str:
-    """In one pass, so that a name which looks like one of ours is left alone."""
-    return re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], found[0]), text)
+    """In one pass, so that a name which looks like one of ours is left alone, and so is what `bare` wrote."""
+    spelled = re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], found[0]), text)
+    return spelled.replace(_BARE, "{")
+
+
+_BARE: Final = "{\0"
+
+
+def bare(text: str) -> str:
+    """Text of the user's inside a statement with parameters: neither its braces nor its percents are ours."""
+    return text.replace("{", _BARE).replace("%", "%%")
 
 
 def _milliseconds(length: timedelta) -> str:

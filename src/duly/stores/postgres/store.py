@@ -10,12 +10,12 @@ from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation
 from duly.stores.postgres.address import PATIENCE
 from duly.stores.postgres.driver import Driver
-from duly.stores.postgres.operations.moving import Movable
+from duly.stores.postgres.reactive import Following
 
 T = TypeVar("T")
 
 
-class PostgresStore(Movable):
+class PostgresStore(Following):
     """Jobs in a schema of a PostgreSQL database."""
 
     def __init__(

@@ -329,3 +329,166 @@ create table {schema}.house (
 );
 
 create sequence {schema}.seal as bigint;
+
+-- Following tables of the user's in this database. A row is named by the text of its key column, or by a JSON
+-- list of such texts. Statements of the user touch nothing but `change` and, when that fails, `alarm`.
+
+-- A table that is followed, by the columns that name its rows. `installed_at` is null without triggers.
+create table {schema}.source (
+    number integer generated always as identity primary key,
+    name text not null,
+    key text not null,
+    installed_at bigint,
+    unique (name, key)
+);
+
+-- A task that follows one. `scan` says how far the look at every row has come; null without one.
+create table {schema}.reaction (
+    number integer generated always as identity primary key,
+    task text collate "C" not null unique,
+    source integer,
+    definition text not null,
+    mark text not null,
+    version integer not null,
+    heard_at bigint not null,
+    condition text not null,
+    note text not null default '',
+    scan text,
+    scanned bigint not null default 0,
+    reconciled_at bigint
+);
+
+-- Every definition that a worker ever brought, so that an older one is known as such.
+create table {schema}.definition (
+    task text collate "C" not null,
+    mark text not null,
+    primary key (task, mark)
+);
+
+-- Keys of changed rows, appended by triggers and consumed by planning. With a `reaction`, appended by a look
+-- at every row on its behalf; a quiet one notes rows that nobody knew without running them. No index, no
+-- identity: each would cost every statement of every user.
+create table {schema}.change (
+    source integer not null,
+    reaction integer,
+    is_quiet boolean,
+    key text collate "C" not null
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0,
+    vacuum_truncate = off
+);
+
+-- Tables of which a change may have been missed: every row of them is looked at.
+create table {schema}.alarm (
+    source integer not null,
+    reason text not null
+);
+
+-- What is known of a row for one task: the fingerprint of the values last dealt with, and the job that did.
+-- Its name is the digest of the job's serial, which is locked while it is decided on.
+create table {schema}.document (
+    serial uuid primary key,
+    reaction integer not null,
+    is_matched boolean not null,
+    is_there boolean not null,
+    since bigint,
+    active_at bigint not null,
+    key text collate "C" not null,
+    seen text,
+    job text collate "C",
+    told text
+);
+
+create index document_reaction on {schema}.document (reaction, serial);
+
+-- Appends the keys of the rows that a statement touched. Whatever goes wrong in here must not reach the
+-- statement: then the table is marked, to be looked at as a whole. Its settings make the text of a key the
+-- same whoever writes.
+create function {schema}.capture() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO, YMD'
+set timezone = 'UTC'
+set intervalstyle = 'postgres'
+set bytea_output = 'hex'
+set extra_float_digits = '1'
+as $body$
+declare
+    origin constant integer := tg_argv[0];
+    log constant text := '{literal}.change';
+    spelled text;
+    has_moved boolean := false;
+begin
+    if tg_op = 'TRUNCATE' then
+        raise exception 'the table was emptied';
+    end if;
+    select string_agg(format('r.%I::text', name), ', ' order by place) into spelled
+    from unnest(tg_argv) with ordinality as given (name, place) where place > 1;
+    if tg_nargs > 2 then
+        spelled := 'jsonb_build_array(' || spelled || ')::text';
+    end if;
+    if tg_op <> 'DELETE' then
+        execute format('insert into %s (source, key) select $1, %s from duly_new as r', log, spelled)
+            using origin;
+    end if;
+    if tg_op = 'UPDATE' then
+        execute format('select (select sum(hashtext(%1$s)) from duly_old as r)
+            is distinct from (select sum(hashtext(%1$s)) from duly_new as r)', spelled) into has_moved;
+    end if;
+    if has_moved then
+        execute format('insert into %1$s (source, key) select $1, key from (
+            select %2$s from duly_old as r except select %2$s from duly_new as r) as gone (key)', log, spelled)
+            using origin;
+    elsif tg_op = 'DELETE' then
+        execute format('insert into %s (source, key) select $1, %s from duly_old as r', log, spelled)
+            using origin;
+    end if;
+    return null;
+exception when others then
+    begin
+        insert into {schema}.alarm (source, reason) select origin, sqlerrm
+        where not exists (select 1 from {schema}.alarm where alarm.source = origin);
+    exception when others then
+        null; -- not breaking the write comes before not missing a change
+    end;
+    return null;
+end
+$body$;
+
+revoke all on function {schema}.capture() from public;
+
+-- What the database has against a condition, as one about a row of the table alone; null if nothing. Asked by
+-- making a partial index on an empty copy of the same name, which is undone.
+create function {schema}.complaint(relation text, name text, condition text) returns text
+language plpgsql
+as $body$
+begin
+    begin
+        execute format('create temp table %I (like %s)', name, relation);
+    exception when insufficient_privilege then
+        return null;
+    end;
+    execute format('create index on pg_temp.%I ((1)) where %s', name, condition);
+    raise exception sqlstate 'DU001';
+exception
+    when sqlstate 'DU001' then
+        return null;
+    when others then
+        return sqlerrm;
+end
+$body$;
+
+-- Hold a table against writers, for what changes its triggers, if that can be had within a blink.
+create function {schema}.seize(relation text) returns boolean
+language plpgsql
+as $body$
+begin
+    perform set_config('lock_timeout', '50ms', true);
+    execute 'lock table ' || relation || ' in share row exclusive mode';
+    return true;
+exception when lock_not_available then
+    return false;
+end
+$body$;

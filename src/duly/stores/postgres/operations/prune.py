@@ -12,6 +12,7 @@ from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
 
 SQL = statements("prune")
+CHANGE = statements("change")
 
 ABSENCE: Final = timedelta(days=1)
 """How long a worker that died without a word stays on the list, and a lock or a throttle that is over."""
@@ -24,6 +25,7 @@ OBLIVION: Final = timedelta(days=90)
 def prune(world: World, limit: int) -> Steps[int]:
     """Results whose time is over, then the oldest jobs with all they left, then what nobody needs."""
     yield Statement(SQL["drop_results"], {"now": world.now})
+    yield Statement(CHANGE["clear"], {"now": world.now, "limit": limit})
     ((dropped,),) = yield Statement(SQL["drop_jobs"], {"now": world.now, "limit": limit})
     yield Statement(SQL["drop_windows"], {"now": world.now})
     yield Statement(SQL["drop_serials"], {"limit": SERIALS * limit})

@@ -23,7 +23,9 @@ REACTION = statements("reaction")
 
 EVENTS: Final = ("insert", "update", "rekey", "delete")
 CLOCKS: Final = frozenset({"date", "time", "datetime", "julianday", "unixepoch", "strftime", "timediff"})
-_NOW: Final = re.compile(r"'now'|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)", re.IGNORECASE)
+_NOW: Final = re.compile(
+    r"[(,]\s*'now'|\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)", re.IGNORECASE
+)
 
 
 def shape_of(reaction: Reaction) -> Steps[Shape]:

@@ -1,5 +1,9 @@
 -- reaction: which tasks follow which tables, by which definition.
 
+-- name: alone
+-- Nothing to do: whoever writes is alone.
+select 1
+
 -- name: in_force
 select number, definition, mark, version, heard_at, condition, source, scan from duly_reaction where task = :task
 

@@ -1,0 +1,136 @@
+"""Single rows for a body, and documents chosen by people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from duly.errors import BadRequest, DefinitionError
+from duly.job import serial_of
+from duly.reactive.change import Found
+from duly.reactive.plan import sight_of
+from duly.stores.changes import Absent, Choice, Glance, Impossible
+from duly.stores.drive import Statement, Steps
+from duly.stores.following.adoption import Stored
+from duly.stores.postgres.operations import serials
+from duly.stores.postgres.operations.arrays import words
+from duly.stores.postgres.operations.texts import statements
+from duly.stores.postgres.operations.world import digest
+from duly.stores.postgres.reactive.capture import ADOPTION, shape_of
+from duly.stores.postgres.reactive.planning import append
+from duly.stores.postgres.reactive.shape import SQL as ROWS
+from duly.stores.postgres.reactive.shape import Shape
+
+CHANGE = statements("change")
+
+
+def read_row(glance: Glance) -> Steps[Found | None]:
+    """A row, whether it matches, and what it looks like now, in one read."""
+    known = yield from _known(glance.task)
+    try:
+        shape = yield from _shape(known)
+    except Absent:
+        return None
+    columns = _wanted(shape, glance.columns)
+    watch = [name for name in glance.facts.watch if name in shape.kinds]
+    text = shape.statement(
+        "read",
+        columns=shape.listed(columns),
+        watch=shape.texts(watch),
+        lock="for update" if glance.locks else "",
+    )
+    settings = yield Statement(ROWS["get_settings"])
+    yield Statement(ROWS["settings"])
+    rows = yield Statement(text, _bound(shape, glance.facts.key))
+    yield Statement(ROWS["restore_settings"], {"values": words(list(settings[0]))})
+    if not rows:
+        return None
+    matches, *rest = rows[0]
+    row = dict(zip(columns, rest[max(1, len(watch)) :], strict=True))
+    return Found(matches=matches, seen=sight_of(watch, rest[: len(watch)]), row=row)
+
+
+def _bound(shape: Shape, key: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(shape.parts, key, strict=True))
+
+
+def hold_row(glance: Glance) -> Steps[None]:
+    """Keep it as it is until the transaction ends; nobody is waited for long."""
+    known = yield from _known(glance.task)
+    try:
+        shape = yield from _shape(known)
+    except Absent:
+        return
+    yield Statement(ROWS["patience"])
+    yield Statement(shape.statement("hold"), _bound(shape, glance.facts.key))
+
+
+def _wanted(shape: Shape, names: Sequence[str] | None) -> tuple[str, ...]:
+    unknown = [name for name in names or () if name not in shape.kinds]
+    if unknown:
+        raise BadRequest(
+            f"Table {shape.reaction.table} has no column {unknown[0]!r}. "
+            f"Its columns: {', '.join(shape.columns)}."
+        )
+    return shape.columns if names is None else tuple(names)
+
+
+def _known(task: str) -> Steps[Stored]:
+    found = yield from ADOPTION.stored(task)
+    if found is None:
+        raise BadRequest(f"No worker has brought the reactive task {task!r} to this store yet.")
+    return found
+
+
+def _shape(known: Stored) -> Steps[Shape]:
+    try:
+        return (yield from shape_of(known.reaction))
+    except Absent:
+        raise
+    except Impossible as error:
+        raise DefinitionError(str(error)) from error
+
+
+# --- documents by what they have in common --------------------------------------------------------
+
+
+class Chosen(NamedTuple):
+    """A document that somebody means."""
+
+    serial: str
+    key: str
+    job: str | None
+
+
+def _choose(known: Stored, choice: Choice) -> Steps[list[Chosen]]:
+    shape = yield from _shape(known)
+    states = words([str(state) for state in choice.states]) if choice.states else None
+    rows = yield Statement(
+        shape.statement("choose", chosen=choice.where or "true"),
+        {
+            "duly_reaction": known.number,
+            "duly_key": choice.key,
+            "duly_states": states,
+            "duly_error": None if choice.error is None else choice.error.lower(),
+            "duly_anywhere": choice.where is None,
+        },
+    )
+    return [Chosen(*row) for row in rows]
+
+
+def chosen(choice: Choice) -> Steps[list[str]]:
+    """The jobs last planned for these documents."""
+    found = yield from _choose((yield from _known(choice.task)), choice)
+    return [one.job for one in found if one.job is not None]
+
+
+def revisit(choice: Choice) -> Steps[int]:
+    """Have documents run again: nothing of them counts as dealt with, and all of them as changed."""
+    known = yield from _known(choice.task)
+    found = yield from _choose(known, choice)
+    assert known.source is not None
+    if found:
+        yield from serials.lock([digest(str(serial_of(choice.task, one.key))) for one in found])
+        yield Statement(CHANGE["revisit"], {"serials": words([one.serial for one in found])})
+        yield append(known.source, known.number, {one.key: False for one in found})
+    return len(found)
