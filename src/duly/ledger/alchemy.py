@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
-from duly.errors import DefinitionError, TransactionEnded
+from duly.errors import DefinitionError, StoreUnavailable, TransactionEnded
 from duly.ledger.database import InThread
 from duly.stores.drive import Operation
 
@@ -222,7 +222,7 @@ class EngineConnections:
     @contextmanager
     def lent(self) -> Generator[Any, None, None]:
         """One connection, given back as it was."""
-        fairy = self._engine.raw_connection()
+        fairy = self._checked_out()
         try:
             yield fairy.driver_connection
         except BaseException:
@@ -233,5 +233,20 @@ class EngineConnections:
             with suppress(Exception):
                 fairy.close()
 
+    def _checked_out(self) -> Any:
+        from sqlalchemy.exc import TimeoutError as NoneLeft
+
+        try:
+            return self._engine.raw_connection()
+        except NoneLeft as error:
+            raise StoreUnavailable(
+                f"All connections of {self._engine!r} are in use: {error}. A guarded body has one, and the "
+                "guard needs another meanwhile: raise pool_size or max_overflow."
+            ) from error
+
     def clear(self) -> None:
-        """The pool is the application's: it finds out by itself which of its connections are dead."""
+        """One was cut off, and the others are likely to be dead too. What is checked out is not touched."""
+        self._engine.dispose()
+
+    def close(self) -> None:
+        """The pool is the application's."""

@@ -47,8 +47,9 @@ class Beat:
         with self._changing:
             self._marks.add(mark)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._beat, name="duly-ledger-beat", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._beat, name="duly-ledger-beat", daemon=True)
+                thread.start()  # which fails where there are too many: then the next claim tries again
+                self._thread = thread
 
     def remove(self, mark: Mark) -> None:
         """Its body is over."""
@@ -68,6 +69,8 @@ class Beat:
                 log.debug("claims could not be renewed, and nobody else can write either: %s", error)
             except StoreError as error:
                 log.warning("claims could not be renewed: %s", error)
+            except Exception:  # whatever it is, the claims of later bodies must be renewed too
+                log.exception("claims could not be renewed")
             else:
                 self._note(set(marks) - kept)
 

@@ -22,9 +22,10 @@ from duly.ids import spread
 from duly.ledger.database import Bodies
 from duly.ledger.dialect import Dialect, PostgresDialect
 from duly.ledger.postgres.talk import adrive, aperform, drive, perform
+from duly.stores.callers import connected, is_async, must_be_awaited
 from duly.stores.drive import Operation, Row, Statement
 from duly.stores.postgres.address import Address, check_namespace
-from duly.stores.postgres.caller import AnyConnection, raw_connection
+from duly.stores.postgres.caller import AnyConnection, check_state, raw_connection, told
 from duly.stores.postgres.faults import explained, is_conflict, is_cut_off, unreachable
 from duly.stores.postgres.pool import Pool
 
@@ -58,6 +59,10 @@ class Lender(Protocol):
         """Drop what is idle: after one connection was cut off, the others are likely to be dead too."""
         ...
 
+    def close(self) -> None:
+        """Let go of what is ours."""
+        ...
+
 
 class OwnConnections:
     """A few connections of our own, forgotten after a fork."""
@@ -81,6 +86,10 @@ class OwnConnections:
         """Drop what is idle."""
         if self._process == os.getpid():
             self._pool.clear()
+
+    def close(self) -> None:
+        """The same; the next use connects again."""
+        self.clear()
 
 
 class PostgresDatabase:
@@ -132,9 +141,12 @@ class PostgresDatabase:
 
     def run_on(self, connection: Any, operation: Operation[T]) -> T:
         """Perform inside the caller's transaction, as a part of it that can be undone alone."""
+        if is_async(connection):
+            raise must_be_awaited(connection)
         raw = raw_connection(connection)
         if not isinstance(raw, psycopg.Connection):
-            raise WrongConnection(f"{connection!r} must be awaited: use the async twin of this call.")
+            raise must_be_awaited(connection)
+        check_state(raw)
         try:
             if _must_begin(raw):
                 perform(raw, NOTHING)
@@ -143,13 +155,14 @@ class PostgresDatabase:
             with raw.transaction():
                 return drive(raw, operation)
         except psycopg.Error as error:
-            raise explained(error, self._address, operation.name) from error
+            raise told(error, self._address, operation.name) from error
 
     async def arun_on(self, connection: Any, operation: Operation[T]) -> T:
         """The same on a connection of this event loop, or on one that blocks."""
-        raw = raw_connection(connection)
+        raw = raw_connection(await connected(connection))
         if isinstance(raw, psycopg.Connection):
             return self.run_on(raw, operation)
+        check_state(raw)
         try:
             if _must_begin(raw):
                 await aperform(raw, NOTHING)
@@ -158,7 +171,7 @@ class PostgresDatabase:
             async with raw.transaction():
                 return await adrive(raw, operation)
         except psycopg.Error as error:
-            raise explained(error, self._address, operation.name) from error
+            raise told(error, self._address, operation.name) from error
 
     def _compare(self, raw: Any, found: list[Row]) -> None:
         with self._lender.lent() as own, own.transaction():
@@ -175,7 +188,7 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """Close what is idle; the next operation connects again."""
-        self._lender.clear()
+        self._lender.close()
 
 
 def _must_begin(raw: AnyConnection) -> bool:

@@ -10,7 +10,7 @@ from psycopg.rows import tuple_row
 
 from duly.errors import TransactionEnded
 from duly.stores.drive import Operation, Row, Statement
-from duly.stores.postgres.caller import AnyConnection
+from duly.stores.postgres.caller import AnyConnection, AsyncCursor, Cursor
 
 T = TypeVar("T")
 
@@ -43,14 +43,14 @@ async def adrive(raw: psycopg.AsyncConnection[Any], operation: Operation[T]) -> 
 
 def perform(raw: psycopg.Connection[Any], statement: Statement) -> list[Row]:
     """Execute. Nothing is prepared: a pooler may give the next transaction another connection."""
-    with psycopg.Cursor(raw, row_factory=tuple_row) as cursor:
+    with Cursor(raw, row_factory=tuple_row) as cursor:
         cursor.execute(statement.text.encode(), statement.parameters, prepare=False)
         return cursor.fetchall() if cursor.description else []
 
 
 async def aperform(raw: psycopg.AsyncConnection[Any], statement: Statement) -> list[Row]:
     """The same, awaited."""
-    async with psycopg.AsyncCursor(raw, row_factory=tuple_row) as cursor:
+    async with AsyncCursor(raw, row_factory=tuple_row) as cursor:
         await cursor.execute(statement.text.encode(), statement.parameters, prepare=False)
         return await cursor.fetchall() if cursor.description else []
 

@@ -1,7 +1,7 @@
 -- complete: the receipt is done, if and only if the claim that says so is still the one in force. Runs in the
--- body's transaction.
+-- body's transaction. One that was exhausted while its body ran is done all the same.
 
 -- name: complete
 update {schema}.receipt set state = 'completed', completed_at = {clock}
-where id = %(id)s and epoch = %(epoch)s and mark = %(mark)s and state = 'pending'
+where id = %(id)s and epoch = %(epoch)s and mark = %(mark)s and state in ('pending', 'exhausted')
 returning 1

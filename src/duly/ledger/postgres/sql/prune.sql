@@ -10,11 +10,14 @@ delete from {schema}.receipt where id in (
 returning id
 
 -- name: made
-delete from {schema}.receipt where id in (
-    select r.id from {schema}.receipt r left join {schema}.delivery d on d.id = r.id
+-- By id and epoch: one that is claimed between the look and the lock has another epoch, and stays.
+with old as materialized (
+    select r.id, r.epoch from {schema}.receipt r left join {schema}.delivery d on d.id = r.id
     where r.payload is null and r.state = 'pending' and r.created_at <= {clock} - %(keep)s
         and coalesce(d.until, 0) <= {clock}
-    order by r.created_at limit %(limit)s
+    order by r.created_at limit %(limit)s)
+delete from {schema}.receipt where id in (
+    select r.id from {schema}.receipt r join old on old.id = r.id and old.epoch = r.epoch
     for update of r skip locked)
 returning id
 
