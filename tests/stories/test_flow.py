@@ -218,7 +218,7 @@ def test_a_pause_holds_work_and_drops_nothing(app: Duly, what: str) -> None:
         ended(app, other.enqueue())
         while_paused = (list(seen), {handle.state() for handle in handles})
         assert app.resume(**words)
-        app.jobs.wait_all(handles, timeout="8s")
+        app.jobs.wait_all(handles, timeout="30s")
 
     assert while_paused == ([], {State.WAITING})
     assert sorted(seen) == [0, 1, 2, 3, 4]
@@ -268,7 +268,7 @@ def test_concurrency_limits_a_task_over_all_workers(open_app: OpenApp) -> None:
 
     handles = tasks[0].enqueue_many([((), {}) for _ in range(40)])
     with several_working(*apps, concurrency=8):
-        apps[0].jobs.wait_all(handles, timeout="8s")
+        apps[0].jobs.wait_all(handles, timeout="30s")
 
     assert (counting.total, counting.most) == (40, 3)
 
@@ -340,7 +340,7 @@ def test_limits_do_not_drift_after_a_crash(open_app: OpenApp, clock: VirtualCloc
             until(lambda: len(app.store.run(app.store.workers())) == 2)
             full = waits.state()
             clock.advance("2h")
-            app.jobs.wait_all([stuck, waits], timeout="8s")
+            app.jobs.wait_all([stuck, waits], timeout="30s")
             gate.open()
 
     assert full is State.WAITING

@@ -195,7 +195,7 @@ async def test_the_async_twins_do_the_same(app: Duly) -> None:
     cancelled = await app.jobs.acancel(handles[1])
     deleted = await app.jobs.adelete(handles[2])
     async with app.worker():
-        [job] = await app.jobs.await_all([handles[0]], timeout="8s")
+        [job] = await app.jobs.await_all([handles[0]], timeout="30s")
     retried = await app.jobs.aretry(handles[1])
 
     assert len(found) == 3

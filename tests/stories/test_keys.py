@@ -386,8 +386,8 @@ async def test_what_a_body_leaves_running_may_still_ask_for_its_key(app: Duly) -
         return word
 
     async with app.worker():
-        assert await (await start.using(key=KEY).aenqueue("now")).aresult(timeout="8s") == "now"
+        assert await (await start.using(key=KEY).aenqueue("now")).aresult(timeout="30s") == "now"
         is_over.set()
         await left[0]
         [newest, *_] = await app.jobs.alist(key=KEY, limit=1)
-        assert await app.get_result(newest.id).aresult(timeout="8s") == "later"
+        assert await app.get_result(newest.id).aresult(timeout="30s") == "later"

@@ -45,7 +45,7 @@ def test_a_soft_limit_is_raised_in_the_body_and_no_except_exception_swallows_it(
 
 def test_a_body_may_tidy_up_at_its_soft_limit_and_end_well(errand_app: Duly) -> None:
     with working(errand_app):
-        assert errands.tidy_up.enqueue().result(timeout="8s") == "tidied"
+        assert errands.tidy_up.enqueue().result(timeout="30s") == "tidied"
 
 
 def test_a_soft_limit_can_be_tried_again_if_the_policy_lists_it(errand_app: Duly) -> None:
@@ -91,8 +91,8 @@ def test_a_body_in_a_child_process_gives_its_result_back_and_the_child_is_used_a
     errand_app: Duly,
 ) -> None:
     with working(errand_app, concurrency=1):
-        results = [errands.where.enqueue("a").result(timeout="8s") for _ in range(2)]
-        results.append(errands.where_on_loop.enqueue("b").result(timeout="8s"))
+        results = [errands.where.enqueue("a").result(timeout="30s") for _ in range(2)]
+        results.append(errands.where_on_loop.enqueue("b").result(timeout="30s"))
 
     assert [word for word, _ in results] == ["a", "a", "b"]
     assert len({pid for _, pid in results}) == 1
@@ -114,7 +114,7 @@ def test_progress_and_deferrals_come_home_from_a_child_process(errand_app: Duly)
 @pytest.mark.parametrize("how", ["SystemExit", "KeyboardInterrupt"])
 def test_leaving_by_an_exception_is_a_failure_and_not_a_death(errand_app: Duly, how: str) -> None:
     with working(errand_app), pytest.raises(JobFailed, match=how):
-        errands.leave.enqueue(how).result(timeout="8s")
+        errands.leave.enqueue(how).result(timeout="30s")
 
 
 # --- deaths -------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_a_hiccup_of_any_operation_loses_nothing(app: Duly, operation: str) -> N
 
     jobs = count.enqueue_many([((number,), {}) for number in range(20)])
     with failing_once(app, operation, after=True), working(app):
-        app.jobs.wait_all(jobs, timeout="8s")
+        app.jobs.wait_all(jobs, timeout="30s")
 
     assert set(runs) == set(range(20))
 
@@ -133,7 +133,7 @@ def test_nothing_a_body_says_ends_the_worker(app: Duly, body: Any) -> None:
 
     said, job = odd.enqueue(), other.enqueue()
     with working(app):
-        app.jobs.wait_all([said, job], timeout="8s")
+        app.jobs.wait_all([said, job], timeout="30s")
 
     assert job.state() is State.DONE
 

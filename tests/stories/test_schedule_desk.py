@@ -228,8 +228,8 @@ def test_edits_at_the_moment_of_a_tick_neither_lose_nor_double_one(open_app: Ope
             words += 1
             app.schedules.edit("ticking", args=(), max_catch_up=100 + words)
 
-    run_all(app)
     with working(app), working(app):
+        until(lambda: bool(seen))  # nothing can be edited before a worker made it known
         editor = threading.Thread(target=edit_all_the_time)
         editor.start()
         until(lambda: len(seen) >= 12)
@@ -341,7 +341,7 @@ async def test_the_async_twins_do_the_same(timed_app: Duly, clock: VirtualClock)
         edited = await timed_app.schedules.aedit("ticking", every="5m")
         back = await timed_app.schedules.areset("ticking")
         handle = await timed_app.schedules.atrigger("ticking")
-        [job] = await timed_app.jobs.await_all([handle], timeout="8s")
+        [job] = await timed_app.jobs.await_all([handle], timeout="30s")
 
     assert (len(views), paused, edited.terms["every"], back.terms["every"]) == (1, True, "5m", "10m")
     assert job.state is State.DONE
