@@ -5,7 +5,6 @@ SQLAlchemy is never imported unless somebody hands us something of it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from duly.errors import DefinitionError, StoreUnavailable, TransactionEnded
 from duly.ledger.database import InThread
+from duly.ledger.threads import in_thread
 from duly.stores.drive import Operation
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class AlchemyBodies:
 
     async def abegin(self, limit: timedelta) -> InThread:
         """The same, for a body on a loop."""
-        return InThread(await asyncio.to_thread(self.begin, limit))
+        return InThread(await in_thread(lambda: self.begin(limit), AlchemyTransaction.rollback))
 
 
 class AlchemyTransaction:

@@ -6,11 +6,11 @@ it first asks, and ends: the completion is the last thing said in it.
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 from duly.ledger.dialect import Dialect
+from duly.ledger.threads import in_thread
 from duly.stores.drive import Operation
 
 T = TypeVar("T")
@@ -89,10 +89,10 @@ class InThread:
         return self._inner.connection
 
     async def perform(self, operation: Operation[T]) -> T:
-        return await asyncio.to_thread(self._inner.perform, operation)
+        return await in_thread(lambda: self._inner.perform(operation))
 
     async def commit(self) -> None:
-        await asyncio.to_thread(self._inner.commit)
+        await in_thread(self._inner.commit)
 
     async def rollback(self) -> None:
-        await asyncio.to_thread(self._inner.rollback)
+        await in_thread(self._inner.rollback)

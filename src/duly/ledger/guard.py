@@ -6,7 +6,6 @@ on condition that the claim is still the one in force. No lock is held while the
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import logging
@@ -20,6 +19,7 @@ from duly.failpoints import reached
 from duly.homes import home_of
 from duly.ledger.ledger import Ledger, checked_id
 from duly.ledger.receipt import Receipt, as_current
+from duly.ledger.threads import in_thread
 from duly.ledger.values import Mark, ReceiptState, Refusal, Refused
 from duly.run import Run, current_run
 
@@ -122,7 +122,9 @@ class Guard:
         @functools.wraps(self._function)
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             delivery = self._delivery(kwargs)
-            mark = None if delivery is None else await asyncio.to_thread(self._claim, delivery)
+            mark = (
+                None if delivery is None else await in_thread(lambda: self._claim(delivery), self._give_back)
+            )
             if delivery is not None and mark is None:
                 return None
             return await self._arun(mark, args, kwargs)
@@ -204,14 +206,15 @@ class Guard:
                 reached("before_settle", self.name)
             except BaseException:
                 await receipt.arollback()
-                await asyncio.to_thread(self._give_back, mark)
+                await in_thread(lambda: self._give_back(mark))
                 raise
             try:
                 await receipt.acommit()
-            except Exception as error:
-                await asyncio.to_thread(self._find_out, mark, error)
+            except Exception as failure:
+                error = failure  # the name of an exception ends with its block
+                await in_thread(lambda: self._find_out(mark, error))
             except BaseException:  # cancelled in the middle of a commit, which may have come through
-                await asyncio.to_thread(self._give_back, mark)
+                await in_thread(lambda: self._give_back(mark))
                 raise
             reached("after_settle", self.name)
             return value

@@ -7,7 +7,6 @@ others for as long as it likes without keeping anybody out. The driver alone wou
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any, Final, NoReturn, TypeVar, cast
 from duly.errors import TransactionEnded
 from duly.ledger.database import InThread
 from duly.ledger.sqlite.words import may_write
+from duly.ledger.threads import in_thread
 from duly.stores.drive import Operation
 from duly.stores.sqlite.address import Address
 from duly.stores.sqlite.connection import perform
@@ -144,7 +144,7 @@ class SqliteBodies:
 
     async def abegin(self, limit: timedelta) -> InThread:
         """The same, for a body that blocks its loop for as long as its statements take."""
-        return InThread(await asyncio.to_thread(self.begin, limit))
+        return InThread(await in_thread(lambda: self.begin(limit), SqliteTransaction.rollback))
 
 
 class SqliteTransaction:
