@@ -22,7 +22,7 @@ from duly.errors import UnknownJob, WrongConnection
 from duly.job import Decision, State
 from duly.stores.contract import Parcel
 from duly.testing import VirtualClock
-from duly.worker.relay import Relay
+from duly.worker.relay import Relay, storable
 
 KEY = "order:17"
 
@@ -364,6 +364,20 @@ def test_a_cancel_is_not_acknowledged_while_a_late_relay_could_undo_it(
     assert (on_its_way, arrived) == (False, True)
     relay_of(app).carry()
     assert (handle.state(), backlog(app)) == (State.CANCELLED, 0)
+
+
+def test_a_reason_that_no_database_would_take_is_made_storable(app: Duly, connection: Any) -> None:
+    assert app.outbox is not None
+    Post(app).enqueue(connection, 1)
+    connection.commit()
+    _, [slip] = app.outbox.run(app.outbox.lease(timedelta(seconds=30), 10))
+
+    reason = storable("ValueError: half \ud800 of it" + 100_000 * "x")
+    app.outbox.run(app.outbox.set_aside(slip, reason, timedelta(minutes=1)))
+
+    found = app.outbox.run(app.outbox.backlog())
+    assert found.reason.startswith(r"ValueError: half \ud800 of it")
+    assert len(found.reason) < 2000
 
 
 def test_a_relay_that_slept_past_its_lease_brings_nothing(app: Duly, connection: Any) -> None:

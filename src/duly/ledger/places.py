@@ -26,8 +26,8 @@ def database_at(place: Any, namespace: str, patience: timedelta) -> Database:
     found = understood(place)
     if found is None:
         raise DefinitionError(
-            f"{place!r} leads to no database. Pass sqlite:///app.db, postgresql://…, or an Engine or "
-            "sessionmaker (or their async kin) of SQLAlchemy."
+            f"{masked(repr(place))} leads to no database. Pass sqlite:///app.db, postgresql://…, or an "
+            "Engine or sessionmaker (or their async kin) of SQLAlchemy."
         )
     return _through_engine(found, namespace, patience)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, TypeGuard, TypeVar, cast
 
 from duly.errors import WrongConnection
+from duly.urls import masked
 
 T = TypeVar("T")
 C = TypeVar("C")
@@ -87,7 +88,7 @@ def awaited(coroutine: Coroutine[Any, Any, T], given: Any) -> T:
 def described(given: Any) -> str:
     """What it is that was given, for an error: its type says more than its address in memory."""
     kind = cast("type[object]", type(given))
-    return f"connection={given!r} ({kind.__module__}.{kind.__qualname__})"
+    return f"connection={masked(repr(given))} ({kind.__module__}.{kind.__qualname__})"
 
 
 def _inner(outer: Any) -> Any:

@@ -31,6 +31,7 @@ LONGEST_LEASE: Final = timedelta(minutes=1)
 """A batch takes milliseconds. What a dead relay held waits this long at most."""
 SHELF: Final = timedelta(minutes=10)
 """How long a request that cannot be delivered is set aside before somebody tries again."""
+LONGEST_REASON: Final = 1000
 FAREWELL: Final = 3.0
 """Seconds given at the end to a call that hangs: what it leaves undone another relay does."""
 
@@ -208,7 +209,7 @@ class Relay:
             return None
 
     def _set_aside(self, slip: Slip, error: Exception) -> None:
-        reason = f"{type(error).__name__}: {error}"
+        reason = storable(f"{type(error).__name__}: {error}")
         log.error(
             "request %s cannot be taken from the outbox to the store, and is set aside for %s: %s",
             slip.job,
@@ -216,3 +217,8 @@ class Relay:
             reason,
         )
         self.outbox.run(self.outbox.set_aside(slip, reason, SHELF))
+
+
+def storable(reason: str) -> str:
+    """Any database takes it, and people can read it: an error may quote all of a request, whole or broken."""
+    return reason[:LONGEST_REASON].encode("utf-8", "backslashreplace").decode()
