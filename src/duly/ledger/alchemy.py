@@ -96,7 +96,7 @@ class AlchemyBodies:
 
     async def abegin(self, limit: timedelta) -> InThread:
         """The same, for a body on a loop."""
-        return InThread(await in_thread(lambda: self.begin(limit), AlchemyTransaction.rollback))
+        return InThread(await in_thread(lambda: self.begin(limit), lambda made: made.rollback()))
 
 
 class AlchemyTransaction:

@@ -144,7 +144,7 @@ class SqliteBodies:
 
     async def abegin(self, limit: timedelta) -> InThread:
         """The same, for a body that blocks its loop for as long as its statements take."""
-        return InThread(await in_thread(lambda: self.begin(limit), SqliteTransaction.rollback))
+        return InThread(await in_thread(lambda: self.begin(limit), lambda made: made.rollback()))
 
 
 class SqliteTransaction:
