@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from duly.handle import Handle
     from duly.job import Decision, Job, State
     from duly.ledger import HandOver, Ledger, Receipt, current_receipt, exactly_once
+    from duly.reactive.change import Change
     from duly.retry import Retry
     from duly.run import Run
     from duly.task import Task
@@ -62,6 +63,7 @@ _HOMES = {
     "Receipt": "ledger",
     "current_receipt": "ledger",
     "exactly_once": "ledger",
+    "Change": "reactive.change",
     "Retry": "retry",
     "Run": "run",
     "Task": "task",
@@ -71,6 +73,7 @@ _HOMES = {
 
 __all__ = [
     "BadRequest",
+    "Change",
     "ConditionFailed",
     "Decision",
     "DefinitionError",

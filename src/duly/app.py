@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
 from duly import codec, context, placing
 from duly.clock import Clock, SystemClock
+from duly.declaring import Decorate
 from duly.durations import Duration, duration
 from duly.errors import (
     DefinitionError,
@@ -22,16 +23,18 @@ from duly.errors import (
 )
 from duly.events import Events
 from duly.handle import Handle
-from duly.homes import calling_module
+from duly.homes import calling_module, written_at
 from duly.job import Decision, Delivery, Job, Request
 from duly.jobs import Jobs, Pace
-from duly.kinds import periodic
+from duly.kinds import periodic, reactive
 from duly.kinds.periodic import Schedule, ScheduleOptions, Terms
 from duly.kinds.perpetual import Cycle
 from duly.lock import Lock
 from duly.options import TaskOptions, checked_name, read_options
 from duly.outbox import open_outbox
 from duly.outbox.contract import Outbox
+from duly.reactions import Reactions
+from duly.reactive.reaction import Reaction
 from duly.run import Run
 from duly.schedules import Desk as ScheduleDesk
 from duly.schedules import Schedules, plain_terms
@@ -48,23 +51,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 AnyTask = Task[..., Any, Any]
-
-
-class Decorate(Protocol):
-    """What `@app.task(...)` is: a function in, a Task with the same arguments out."""
-
-    @overload
-    def __call__(
-        self, function: Callable[Concatenate[Run, P], Coroutine[Any, Any, T]], /
-    ) -> Task[P, Coroutine[Any, Any, T], T]: ...
-    @overload
-    def __call__(self, function: Callable[Concatenate[Run, P], T], /) -> Task[P, T, T]: ...
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[Any, Any, T]], /
-    ) -> Task[P, Coroutine[Any, Any, T], T]: ...
-    @overload
-    def __call__(self, function: Callable[P, T], /) -> Task[P, T, T]: ...
 
 
 class App:
@@ -92,6 +78,7 @@ class App:
         self._refusal: str | None = None
         self.events = Events()
         self.jobs = Jobs(lambda: self.store)
+        self.reactions = Reactions(lambda: self.store, lambda: self.jobs)
         self.schedules = Schedules(self._schedule_desk())
 
     def __repr__(self) -> str:
@@ -174,7 +161,7 @@ class App:
         """Make a function a task: `@app.task` or `@app.task(retry=…, hard_limit=…)`."""
 
         def decorate(function: Callable[..., Any]) -> AnyTask:
-            return self._add(function, cast(TaskOptions, options), cycle=None)
+            return self._add(function, cast(TaskOptions, options))
 
         return decorate(*function) if function else decorate
 
@@ -196,6 +183,17 @@ class App:
 
         return cast(Decorate, decorate)
 
+    def react(self, **options: Any) -> Callable[[Callable[..., T]], Task[..., T, Any]]:
+        """Run a function for every row of a table that matters, when it changes: `table=`, `key=`, `where=`,
+        `watch=` and more, beside the options of a task. A parameter annotated `Change` is told which row.
+        """
+
+        def decorate(function: Callable[..., T]) -> Task[..., T, Any]:
+            reaction, given = reactive.declared(function, options)
+            return self._add(function, given, reaction=reaction)
+
+        return decorate
+
     def schedule(self, **options: Unpack[ScheduleOptions]) -> Callable[[Task[P, R, T]], Task[P, R, T]]:
         """Run a task by itself: `cron=` and a `timezone=`, or `every=`. Goes above `@app.task`."""
 
@@ -210,16 +208,24 @@ class App:
 
         return decorate
 
-    def _add(self, function: Callable[..., Any], given: TaskOptions, *, cycle: Cycle | None) -> AnyTask:
+    def _add(
+        self,
+        function: Callable[..., Any],
+        given: TaskOptions,
+        *,
+        cycle: Cycle | None = None,
+        reaction: Reaction | None = None,
+    ) -> AnyTask:
         if isinstance(function, Task):
             raise DefinitionError(f"{function!r} is a task already: decorate the function once.")
         if not callable(function):
             raise DefinitionError(f"@app.task takes a function, not {function!r}.")
         options = read_options(function, given)
         known = self.tasks.get(options.name)
-        if known is not None and not _is_same(known.function, function):
-            raise DuplicateTask(options.name, _where(known.function), _where(function))
-        task: AnyTask = Task(function, options, self, cycle=cycle, origin=calling_module())
+        if known is not None and written_at(known.function) != written_at(function):
+            raise DuplicateTask(options.name, written_at(known.function), written_at(function))
+        origin = calling_module()
+        task: AnyTask = Task(function, options, self, cycle=cycle, reaction=reaction, origin=origin)
         if cycle is not None and cycle.automatic:
             _check_needs_nothing(task)
         self.tasks[options.name] = task
@@ -393,14 +399,3 @@ def _held(task: str | AnyTask | None, queue: str | None) -> tuple[Scope, str]:
         return Scope.TASK, task if isinstance(task, str) else task.name
     assert queue is not None
     return Scope.QUEUE, queue
-
-
-def _is_same(first: Callable[..., Any], second: Callable[..., Any]) -> bool:
-    """A module imported again (reload, or a child that runs the script) defines the same task anew."""
-    return _where(first) == _where(second)
-
-
-def _where(function: Callable[..., Any]) -> str:
-    code = getattr(function, "__code__", None)
-    place = f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(function, "__module__", "?")
-    return f"{getattr(function, '__qualname__', function)} ({place})"

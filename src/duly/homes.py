@@ -41,3 +41,10 @@ def calling_module() -> str:
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("duly."):
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", "__main__"))
+
+
+def written_at(function: object) -> str:
+    """Where a function is written: one that is imported again (a reload, or a child) is the same one."""
+    code = getattr(function, "__code__", None)
+    place = f"{code.co_filename}:{code.co_firstlineno}" if code else getattr(function, "__module__", "?")
+    return f"{getattr(function, '__qualname__', function)} ({place})"

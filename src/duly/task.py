@@ -15,14 +15,17 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
 from duly import codec
 from duly.clock import SystemClock
 from duly.durations import moment
-from duly.errors import BadRequest, WrongSignature
+from duly.errors import BadRequest, DefinitionError, WrongSignature
 from duly.handle import Handle
 from duly.ids import new_id
 from duly.job import Claim, Clash, Guard, Overlap, Request
 from duly.kinds.perpetual import Cycle
 from duly.options import Options
+from duly.reactive.change import Change, Facts
+from duly.reactive.reaction import Reaction
+from duly.rows import Rows
 from duly.run import Run
-from duly.stores.contract import Placed
+from duly.stores.contract import Placed, Store
 from duly.wishes import UsingOptions, Wishes, read_wishes
 
 P = ParamSpec("P")
@@ -37,6 +40,8 @@ class Desk(Protocol):
 
     @property
     def argument_cap(self) -> int: ...
+    @property
+    def store(self) -> Store: ...
     def place(self, requests: Sequence[Request], connection: Any) -> list[Placed]: ...
     async def aplace(self, requests: Sequence[Request], connection: Any) -> list[Placed]: ...
     def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]: ...
@@ -44,29 +49,29 @@ class Desk(Protocol):
 
 
 class Inlet(typing.NamedTuple):
-    """The parameter of a function that gets the Run: its name, and its place if it has one."""
+    """The parameter of a function that gets its Run or Change: its name, and its place if it has one."""
 
     name: str
     position: int | None
 
 
-def find_inlet(function: Callable[..., Any]) -> Inlet | None:
-    """A parameter annotated `Run` is injected; nothing else is magic."""
+def find_inlet(function: Callable[..., Any], wanted: type = Run) -> Inlet | None:
+    """A parameter annotated `Run` or `Change` is injected; nothing else is magic."""
     for position, parameter in enumerate(inspect.signature(function).parameters.values()):
-        if _asks_for_run(function, parameter):
+        if _asks_for(wanted, function, parameter):
             by_place = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
             return Inlet(parameter.name, position if by_place else None)
     return None
 
 
-def _asks_for_run(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
+def _asks_for(wanted: type, function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
     annotation = parameter.annotation
     if isinstance(
         annotation, str
     ):  # from __future__ import annotations: look the name up where it was written
         annotation = getattr(function, "__globals__", {}).get(annotation.rpartition(".")[2], annotation)
-        return annotation is Run or annotation in ("Run", "duly.Run")
-    return annotation is Run
+        return annotation is wanted or annotation in (wanted.__name__, f"duly.{wanted.__name__}")
+    return annotation is wanted
 
 
 class Task(Generic[P, R, T]):
@@ -83,11 +88,13 @@ class Task(Generic[P, R, T]):
         desk: Desk,
         *,
         cycle: Cycle | None = None,
+        reaction: Reaction | None = None,
         origin: str | None = None,
     ) -> None:
         self.function = function
         self.options = options
         self.cycle = cycle
+        self.reaction = reaction
         self.desk = desk
         self.origin = origin or function.__module__
         """The module that made a task of the function: a child process looks there too."""
@@ -96,6 +103,8 @@ class Task(Generic[P, R, T]):
         self.is_async = inspect.iscoroutinefunction(function)
         self.inlet = find_inlet(function)
         self._signature = _asked_for(function, self.inlet)
+        if reaction is not None:
+            _check_told(function, options.name)
         update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -108,13 +117,31 @@ class Task(Generic[P, R, T]):
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         """Arguments by name; those the function could not be called with are refused, already at enqueue."""
+        if self.reaction is not None:
+            raise BadRequest(
+                f"{self.name} runs when a row of {self.reaction.table} changes, not on request. To have rows "
+                f"run again: app.reactions.retry({self.name!r}, key=…)."
+            )
         try:
             return self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise WrongSignature(self.name, str(error)) from None
 
     def invoke(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
-        """Call the function with its Run in place."""
+        """Call the function with its Run in place, and what is stored about a row made a Change."""
+        if self.reaction is not None:
+            args, kwargs = self._told(run, args)
+        return self._call(run, args, kwargs)
+
+    def _told(self, run: Run, args: Sequence[Any]) -> Call:
+        """The one argument of a reactive task."""
+        change = Change.of(Facts.read(args[0]), Rows(lambda: self.desk.store, self.options, run))
+        inlet = find_inlet(self.function, Change)
+        if inlet is None:
+            return (), {}
+        return ((change,), {}) if inlet.position is not None else ((), {inlet.name: change})
+
+    def _call(self, run: Run, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
         if self.inlet is None:
             return self.function(*args, **kwargs)
         name, position = self.inlet
@@ -126,7 +153,7 @@ class Task(Generic[P, R, T]):
         """A plain call of the function: no queue, no guard, no retry."""
         if self.inlet is None:
             return self.function(*args, **kwargs)
-        return self.invoke(detached_run(self.options, is_perpetual=self.cycle is not None), args, kwargs)
+        return self._call(detached_run(self.options, is_perpetual=self.cycle is not None), args, kwargs)
 
     def using(self, **given: Unpack[UsingOptions]) -> Using[P, T]:
         """Options for one request, as Django spells them; call `enqueue` on what comes back."""
@@ -154,6 +181,21 @@ def _asked_for(function: Callable[..., Any], inlet: Inlet | None) -> inspect.Sig
     if inlet is None:
         return signature
     return signature.replace(parameters=[p for p in signature.parameters.values() if p.name != inlet.name])
+
+
+def _check_told(function: Callable[..., Any], name: str) -> None:
+    """A reactive task is told of a row, and of nothing else."""
+    told = {inlet.name for wanted in (Run, Change) if (inlet := find_inlet(function, wanted)) is not None}
+    for parameter in inspect.signature(function).parameters.values():
+        is_needed = parameter.default is parameter.empty and parameter.kind not in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        )
+        if is_needed and parameter.name not in told:
+            raise DefinitionError(
+                f"Task {name}: nobody gives {parameter.name!r} a value. A reactive task takes "
+                "`change: Change` and, if it likes, `run: Run`."
+            )
 
 
 def detached_run(options: Options, *, is_perpetual: bool) -> Run:

@@ -119,6 +119,10 @@ class Changes(Store, Protocol):
         """Consume changes, lock their documents, read their rows afterwards, and put their jobs."""
         ...
 
+    def examine(self, task: str) -> Operation[str | None]:
+        """After planning failed: park a task whose rows cannot be looked at, and say why."""
+        ...
+
     def scan(self, limit: int) -> Operation[int | None]:
         """The next step of a scan: how many rows were noted; None when nothing is left to scan."""
         ...

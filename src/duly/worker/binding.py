@@ -22,7 +22,8 @@ from duly.job import Delivery, Job, Request
 from duly.kinds.outcome import Effects, Raised
 from duly.lifecycle import Release, Settled, Verdict, error_of
 from duly.run import returned
-from duly.stores.contract import Placed
+from duly.stores.changes import Changes
+from duly.stores.contract import Placed, Store
 from duly.stores.drive import Operation
 from duly.transactions import AsyncTransaction, Transaction
 from duly.transactions.contract import CutOff, IdledOut
@@ -33,12 +34,15 @@ from duly.worker.transaction import (
     BUSY_PAUSE,
     REFUSED,
     Act,
+    Ask,
     Closing,
     Commit,
     Counter,
     Pause,
     Settle,
+    check_row,
     commits,
+    glance_of,
     is_settled_by,
     look_up,
 )
@@ -127,27 +131,50 @@ class Binding:
         self._has_placed = True
         return await self._awaited.run(self._counter.store.offer(requests))
 
+    def within(self, operation: Operation[T]) -> T:
+        """Perform inside the run's transaction."""
+        if self._awaited is not None:
+            raise WrongConnection("The transaction of this run must be awaited: use the async twin.")
+        return self._lent().run(operation)
+
+    async def awithin(self, operation: Operation[T]) -> T:
+        """The async twin of within."""
+        return self.within(operation) if self._awaited is None else await self._awaited.run(operation)
+
     def complete(self, connection: Any, result: Any) -> None:
         """Settle the run in a transaction of the body's own."""
         store, until = self._counter.store, time.monotonic() + BUSY_FOR
         if self._completed is not None and self._is_settled(store.run_on(connection, self._look())):
-            return  # by an earlier call in this very transaction
+            return None  # by an earlier call in this very transaction
         while True:
             (answer,) = store.run_on(connection, self._completion(result))
             if self._has_answer(answer, until):
-                return
+                return self._assure(connection)
             time.sleep(BUSY_PAUSE)
 
     async def acomplete(self, connection: Any, result: Any) -> None:
         """The async twin of complete."""
         store, until = self._counter.store, time.monotonic() + BUSY_FOR
         if self._completed is not None and self._is_settled(await store.arun_on(connection, self._look())):
-            return
+            return None
         while True:
             (answer,) = await store.arun_on(connection, self._completion(result))
             if self._has_answer(answer, until):
-                return
+                return await self._aassure(connection)
             await asyncio.sleep(BUSY_PAUSE)
+
+    def _assure(self, connection: Any) -> None:
+        """A run about a row completes only if that is as it was."""
+        store, glance = self._counter.store, glance_of(self._holding)
+        if glance is not None and isinstance(store, Changes):
+            store.run_on(connection, store.hold_row(glance))
+            check_row(glance, store.run(store.read_row(glance)))
+
+    async def _aassure(self, connection: Any) -> None:
+        store, glance = self._counter.store, glance_of(self._holding)
+        if glance is not None and isinstance(store, Changes):
+            await store.arun_on(connection, store.hold_row(glance))
+            check_row(glance, await store.arun(store.read_row(glance)))
 
     def _completion(self, result: Any) -> Operation[list[Settled]]:
         holding = self._holding
@@ -203,7 +230,7 @@ class Binding:
                 concluded: Concluded = stop.value
                 return concluded
             try:
-                answer = _act(transaction, act)
+                answer = _act(transaction, self._counter.store, act)
             except Exception as error:
                 step = _throwing(acts, error)
             else:
@@ -232,7 +259,7 @@ class Binding:
                 concluded: Concluded = stop.value
                 return concluded
             try:
-                answer = await _aact(transaction, act)
+                answer = await _aact(transaction, self._counter.store, act)
             except Exception as error:
                 step = _throwing(acts, error)
             else:
@@ -309,8 +336,10 @@ def _throwing(acts: Closing, error: Exception) -> Callable[[], Act]:
     return lambda: acts.throw(error)
 
 
-def _act(transaction: Transaction, act: Act) -> Any:
+def _act(transaction: Transaction, store: Store, act: Act) -> Any:
     match act:
+        case Ask(operation=operation):
+            return store.run(operation)
         case Settle(operation=operation):
             return transaction.settle(operation)
         case Commit():
@@ -319,8 +348,10 @@ def _act(transaction: Transaction, act: Act) -> Any:
             return time.sleep(seconds)
 
 
-async def _aact(transaction: AsyncTransaction, act: Act) -> Any:
+async def _aact(transaction: AsyncTransaction, store: Store, act: Act) -> Any:
     match act:
+        case Ask(operation=operation):
+            return await store.arun(operation)
         case Settle(operation=operation):
             return await transaction.settle(operation)
         case Commit():

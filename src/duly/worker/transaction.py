@@ -9,23 +9,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from duly import failpoints
+from duly import codec, failpoints
 from duly.app import App
 from duly.clock import Clock
-from duly.errors import (
-    StoreError,
-)
+from duly.errors import ConditionFailed, StoreError
 from duly.ids import spread
 from duly.job import Fence, Job
 from duly.lifecycle import Again, Crash, Done, Release, Settled, Stop, Verdict
+from duly.reactive.change import Facts, Found, outdated
 from duly.run import raised
+from duly.stores.changes import Changes, Glance
 from duly.stores.contract import Page, Selection, Store
 from duly.stores.drive import Operation, together
 from duly.transactions import Source, source_for
 from duly.transactions.contract import CommitUnknown, Conflict, CutOff, IdledOut
 from duly.worker.endings import Concluded, judge, settlement_of
+from duly.worker.hand import Holding
 
 T = TypeVar("T")
 
@@ -59,7 +60,13 @@ class Pause(NamedTuple):
     seconds: float
 
 
-Act = Settle | Commit | Pause
+class Ask(NamedTuple):
+    """Ask the store on another connection, which sees what is committed and nothing of this transaction."""
+
+    operation: Operation[Any]
+
+
+Act = Settle | Commit | Pause | Ask
 Closing = Generator[Act, Any, Concluded]
 
 
@@ -102,6 +109,7 @@ class Counter:
             answer = yield from self._settling(ended, held)
             if answer is not Settled.SETTLED:
                 return Concluded(holding, Release(_wait(answer), REFUSED[answer]))
+            yield from self._assuring(holding)
             failpoints.reached("before_commit", claim.task)
             yield Commit()
         except CommitUnknown as error:
@@ -124,6 +132,18 @@ class Counter:
                 return Settled(answer)
             yield Pause(BUSY_PAUSE)
 
+    def _assuring(self, holding: Holding) -> Generator[Act, Any, None]:
+        """The row a run is about must be as it was: held first, then looked at as others see it.
+
+        What the body itself wrote to the row is not yet to be seen there, so it makes nothing outdated.
+        """
+        glance = glance_of(holding)
+        if glance is None:
+            return
+        store = cast(Changes, self.store)
+        yield Settle(cast(Operation[Any], store.hold_row(glance)))
+        check_row(glance, (yield Ask(store.read_row(glance))))
+
     def verdict_on(self, ended: Concluded, error: BaseException) -> Verdict:
         """What a transaction that failed means: an outage is nobody's fault, the rest is the body's."""
         holding = ended.holding
@@ -141,6 +161,21 @@ class Counter:
                     ended.effects,
                     lambda: raised(options, holding.claim, error, now=now, spread=spread()),
                 )
+
+
+def glance_of(holding: Holding) -> Glance | None:
+    """Which row a run is about; None for tasks that follow no table."""
+    if holding.task.reaction is None:
+        return None
+    (facts,), _ = codec.unpack(holding.claim.arguments)
+    return Glance(holding.task.name, Facts.read(facts), columns=())
+
+
+def check_row(glance: Glance, found: Found | None) -> None:
+    """Raise ConditionFailed when what the run did is about what is no longer so."""
+    reason = outdated(glance.facts, found)
+    if reason is not None:
+        raise ConditionFailed(reason)
 
 
 def _wait(answer: Settled) -> timedelta:

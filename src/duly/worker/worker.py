@@ -29,9 +29,10 @@ from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.lanes import Lanes
 from duly.worker.memory import resident_bytes
 from duly.worker.outage import Outage
+from duly.worker.planner import Planner
 from duly.worker.pump import Pump
-from duly.worker.transaction import Counter
 from duly.worker.relay import Relay
+from duly.worker.transaction import Counter
 
 log = logging.getLogger("duly.worker")
 
@@ -77,11 +78,12 @@ class Worker:
         self._stopping = threading.Event()
         self._hard_stop = threading.Event()
         self._was_asked = False
-        self._has_served = False
         self._asked_at = 0.0
         self._has_moved = False
+        self._has_served = False
         self._pump: Pump | None = None
         self._relay: Relay | None = None
+        self._planner: Planner | None = None
         self._serving: asyncio.Task[None] | None = None
         self._ready: asyncio.Event | None = None
 
@@ -191,19 +193,23 @@ class Worker:
         self._relay = Relay.of(self.app, self._fail)
         try:
             beat.start()
-            if self._relay is not None and not self._burst:
-                self._relay.start()
+            for aide in self._aides() if not self._burst else ():
+                aide.start()
             if self._ready is not None:
                 loop.call_soon_threadsafe(self._ready.set)
             pump.run(self._is_over)
             self._drain(pump, bench, hand)
         finally:
-            if self._relay is not None:
-                self._relay.close()
+            for aide in self._aides():
+                aide.close()
             beat.close()
             bench.close(timedelta(seconds=1))
             pump.bell.close()
         self._leave(hand)
+
+    def _aides(self) -> list[Relay | Planner]:
+        """Threads beside the pump, each of which it can do without."""
+        return [aide for aide in (self._relay, self._planner) if aide is not None]
 
     def _renewal(self, lanes: Lanes, hand: Hand) -> Operation[Renewal]:
         return self.app.store.renew(self._card(lanes), hand.fences(), self.app.settings.lease)
@@ -221,7 +227,11 @@ class Worker:
                 fail=self._fail,
                 outage=outage,
             )
+            planner = Planner.of(self.app, self._fail)
+            if planner is not None:
+                planner.prepare()
             beat.beat()
+            self._planner = planner
             return beat
 
         beat = await_store(self.app, first_beat, outage, self._stopping)
@@ -262,9 +272,10 @@ class Worker:
         return self._has_worn_out
 
     def _has_nothing(self, pump: Pump) -> bool:
-        """Nothing in the store, and in the outbox nothing that could still get there."""
-        if pump.is_idle and self._relay is not None and self._relay.drain():
-            pump.is_idle = False
+        """Nothing in the store, and in outbox and followed tables nothing that could still get there."""
+        for aide in self._aides() if pump.is_idle else ():
+            if aide.drain():
+                pump.is_idle = False
         return pump.is_idle
 
     def _is_worn_out(self, pump: Pump) -> bool:
@@ -293,6 +304,12 @@ class Worker:
         last = time.monotonic() + 3.0
         pump.run(lambda: self._is_drained(pump, bench) or time.monotonic() > last)
 
+    def _is_grace_over(self, began: float) -> bool:
+        """A move waits for what runs, as long as it takes; somebody who says stop does not."""
+        if self._has_moved and not self._was_asked:
+            return False
+        return time.monotonic() > max(began, self._asked_at) + self._grace.total_seconds()
+
     def _is_drained(self, pump: Pump, bench: Bench) -> bool:
         return self._failure is not None or (bench.is_empty and not pump.has_unsettled)
 
@@ -305,12 +322,6 @@ class Worker:
             self.app.store.run(self.app.store.leave(self.id))
         except StoreError as error:
             log.warning("could not say good-bye to the store: %s", error)
-
-    def _is_grace_over(self, began: float) -> bool:
-        """A move waits for what runs, as long as it takes; somebody who says stop does not."""
-        if self._has_moved and not self._was_asked:
-            return False
-        return time.monotonic() > max(began, self._asked_at) + self._grace.total_seconds()
 
     def _overtaken(self, error: SchemaMismatch | StoreMoved) -> None:
         """Newer code has migrated the store, or it is being moved: this process is the past."""

@@ -32,6 +32,9 @@ class PostgresStore(Following):
         self.driver = Driver(url, namespace=namespace, operations=self, patience=patience)
         self.level = self.driver.level
 
+    def _spelled(self, text: str) -> str:
+        return self.driver.spell(text).decode().replace("%%", "%")
+
     def run(self, operation: Operation[T]) -> T:
         return self.driver.run(operation)
 

@@ -492,3 +492,15 @@ exception when lock_not_available then
     return false;
 end
 $body$;
+
+-- What a statement about the user's table fails with; null if it does not.
+create function {schema}.trouble(statement text) returns text
+language plpgsql
+as $body$
+begin
+    execute statement;
+    return null;
+exception when others then
+    return sqlerrm;
+end
+$body$;

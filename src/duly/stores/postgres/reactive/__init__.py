@@ -34,6 +34,13 @@ class Following(Movable):
     def plan(self, limit: int) -> Operation[Planned]:
         return self._placing("plan", lambda world: planning.plan(world, limit), may_repeat=True)
 
+    def examine(self, task: str) -> Operation[str | None]:
+        return self._writing("examine", lambda _: planning.examine(task, self._spelled), may_repeat=True)
+
+    def _spelled(self, text: str) -> str:
+        """A statement that travels as a value: nobody else spells it, and it has no parameters."""
+        raise NotImplementedError
+
     def scan(self, limit: int) -> Operation[int | None]:
         return self._writing("scan", lambda world: scanning.scan(world, limit), may_repeat=True)
 

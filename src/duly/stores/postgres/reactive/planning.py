@@ -7,14 +7,14 @@ of two planners the one that comes second sees what the first has written, and t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from duly.job import Decision, Request, State, serial_of
 from duly.reactive.plan import Plan, Record, Sight, decide, request_for, sight_of
 from duly.reactive.reaction import Reaction
-from duly.stores.changes import FLOOD, Impossible, Planned
+from duly.stores.changes import FLOOD, Condition, Impossible, Planned
 from duly.stores.drive import Statement, Steps
 from duly.stores.following.adoption import scan_text
 from duly.stores.postgres.operations import serials
@@ -76,6 +76,23 @@ def plan(world: World, limit: int) -> Steps[Planned]:
         yield from _leave_for_later(batch, held)
         runs += yield from _plan_one(world, batch)
     return Planned(len(changes), runs)
+
+
+def examine(task: str, namespace: Callable[[str], str]) -> Steps[str | None]:
+    """Why rows of a task cannot be looked at, if they cannot; then it is parked."""
+    found = yield from ADOPTION.stored(task)
+    if found is None or found.condition != Condition.ACTIVE:
+        return None
+    trouble: str | None
+    try:
+        shape = yield from shape_of(found.reaction)
+        trial = shape.statement("trial", source=str(found.source))
+        ((trouble,),) = yield Statement(ROWS["trouble"], {"statement": namespace(trial)})
+    except Impossible as error:
+        trouble = str(error)
+    if trouble is not None:
+        yield from ADOPTION.park(found.number, trouble)
+    return trouble
 
 
 def _heed_alarms() -> Steps[None]:

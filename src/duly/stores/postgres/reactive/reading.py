@@ -46,7 +46,7 @@ def read_row(glance: Glance) -> Steps[Found | None]:
     if not rows:
         return None
     matches, *rest = rows[0]
-    row = dict(zip(columns, rest[max(1, len(watch)) :], strict=True))
+    row = dict(zip(columns, rest[max(1, len(watch)) :], strict=False))
     return Found(matches=matches, seen=sight_of(watch, rest[: len(watch)]), row=row)
 
 

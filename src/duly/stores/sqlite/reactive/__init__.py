@@ -34,6 +34,15 @@ class Following(Operations):
     def has_changes(self) -> Operation[bool]:
         return self._reading("has_changes", lambda _: planning.has_changes())
 
+    def examine(self, task: str) -> Operation[str | None]:
+        """Planning itself parks what fails: SQLite lets a transaction go on after an error."""
+
+        def steps() -> Generator[Statement, Sequence[tuple[object, ...]], str | None]:
+            return None
+            yield
+
+        return Operation("examine", steps, writes=False)
+
     def scan(self, limit: int) -> Operation[int | None]:
         return self._writing("scan", lambda world: scanning.scan(world, limit))
 
@@ -50,7 +59,8 @@ class Following(Operations):
         return self._reading("foretell", lambda world: scanning.foretell(world, task))
 
     def read_row(self, glance: Glance) -> Operation[Found | None]:
-        return self._reading("read_row", lambda _: reading.read_row(glance))
+        made = self._reading("read_row", lambda _: reading.read_row(glance))
+        return Operation(made.name, made.steps, writes=glance.locks)
 
     def hold_row(self, glance: Glance) -> Operation[None]:
         """Nothing to do: whoever writes to the file keeps everybody else from it."""

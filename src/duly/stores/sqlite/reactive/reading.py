@@ -22,6 +22,8 @@ CHANGE = statements("change")
 
 def read_row(glance: Glance) -> Steps[Found | None]:
     """A row, whether it matches, and what it looks like now, in one read."""
+    if glance.locks:
+        yield Statement(CHANGE["take_turn"])
     known = yield from _known(glance.task)
     try:
         shape = yield from _shape(known)
@@ -35,7 +37,7 @@ def read_row(glance: Glance) -> Steps[Found | None]:
         return None
     matches, *rest = rows[0]
     border = max(1, len(watch))
-    row = dict(zip(columns, rest[border:], strict=True))
+    row = dict(zip(columns, rest[border:], strict=False))
     return Found(matches=bool(matches), seen=sight_of(watch, rest[: len(watch)]), row=row)
 
 

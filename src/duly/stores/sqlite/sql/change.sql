@@ -30,3 +30,7 @@ values (:source, :part1, :part2, :part3, :part4, :reaction, 0)
 
 -- name: newest
 select part1, part2, part3, part4 from duly_change order by number desc limit 1
+
+-- name: take_turn
+-- Changes nothing, but nobody else writes until the transaction ends.
+update duly_counter set value = value where name = 'number'

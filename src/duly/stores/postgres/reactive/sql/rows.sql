@@ -90,6 +90,16 @@ select duly_wanted.duly_place, {first} is not null, ({where}
 from unnest({wanted}) with ordinality as duly_wanted ({parts}, duly_place)
 left join {table} on {join}
 
+-- name: trouble
+select {schema}.trouble(%(statement)s)
+
+-- name: trial
+-- Said inside `trouble`: the same look at the rows whose changes are to be planned.
+select count(*) from (
+    select ({where}
+) is true, {watch} from {table} join {schema}.change as duly_document on {document_join}
+    where duly_document.source = {source}) as looked_at
+
 -- name: scan_rows
 with duly_found as materialized (
     select {key_text} as duly_key

@@ -1,0 +1,219 @@
+"""`app.reactions`: what follows which table, and an operator's hand on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar, cast
+
+from duly.converse import Conversation, aconverse, converse
+from duly.errors import BadRequest, DefinitionError, UnknownTask
+from duly.job import HistoryLine, Job, State
+from duly.jobs import Acted, Jobs
+from duly.stores.changes import Changes, Choice, Standing
+from duly.stores.contract import Page, Selection, Store
+
+T = TypeVar("T")
+
+HISTORY = 5
+"""Runs of one document that `history` tells of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReactionView:
+    """A reactive task as it stands."""
+
+    task: str
+    table: str
+    state: str
+    """"active", "new" before its triggers are installed, "parked" while its table cannot be followed."""
+    note: str
+    """Why it is parked."""
+    matched: int
+    """Rows known to match."""
+    pending: int
+    """Runs that wait."""
+    skipped: int
+    """Runs that found their row changed, gone or no longer matching, as long as they are kept."""
+    is_reconciling: bool
+    reconciled: int
+    """Rows looked at by the reconciliation in progress, or by the last one."""
+    reconciled_at: datetime | None
+
+
+Views = list[ReactionView]
+Lines = list[HistoryLine]
+
+
+def following(store: Store) -> Changes:
+    """The store, if it can follow tables."""
+    if isinstance(store, Changes):
+        return store
+    scheme = store.url.partition(":")[0]
+    raise DefinitionError(
+        f"Reactive tasks need the jobs in the database of the tables they follow, sqlite:/// or "
+        f"postgresql://, and {scheme}:// is none."
+    )
+
+
+class Reactions:
+    """Every method has an async twin with a leading `a`."""
+
+    def __init__(self, store: Callable[[], Store], jobs: Callable[[], Jobs]) -> None:
+        self._store = store
+        self._jobs = jobs
+
+    def list(self) -> Views:
+        """Every reactive task that a worker has brought to the store, by name."""
+        return self._hold(self._list())
+
+    async def alist(self) -> Views:
+        """The async twin of list."""
+        return await self._ahold(self._list())
+
+    def reconcile(self, task: Any = None) -> None:
+        """Have workers look at every row of a task, or of all; they go on where others stop."""
+        self._hold(self._reconcile(task))
+
+    async def areconcile(self, task: Any = None) -> None:
+        """The async twin of reconcile."""
+        await self._ahold(self._reconcile(task))
+
+    def foretell(self, task: Any) -> int:
+        """How many rows a reconciliation would run now. Changes nothing."""
+        return self._hold(self._foretell(task))
+
+    async def aforetell(self, task: Any) -> int:
+        """The async twin of foretell."""
+        return await self._ahold(self._foretell(task))
+
+    def retry(self, task: Any, **filters: Any) -> int:
+        """Have rows run again: all, or by key, state, error (a part of its text) or where (SQL on it).
+
+        One that runs gets one more run afterwards. Answers how many rows were chosen.
+        """
+        return self._hold(self._retry(task, filters))
+
+    async def aretry(self, task: Any, **filters: Any) -> int:
+        """The async twin of retry."""
+        return await self._ahold(self._retry(task, filters))
+
+    def count(self, task: Any, **filters: Any) -> int:
+        """How many rows with a job: all, or by key, state, error or where."""
+        return len(self._hold(self._chosen(task, filters)))
+
+    async def acount(self, task: Any, **filters: Any) -> int:
+        """The async twin of count."""
+        return len(await self._ahold(self._chosen(task, filters)))
+
+    def cancel(self, task: Any, **filters: Any) -> Acted:
+        """Cancel what waits for rows, and ask what runs to stop; chosen as for retry."""
+        return _cancelled(self._hold(self._chosen(task, filters)), self._jobs().cancel)
+
+    async def acancel(self, task: Any, **filters: Any) -> Acted:
+        """The async twin of cancel."""
+        ids = await self._ahold(self._chosen(task, filters))
+        return await self._jobs().acancel(*ids) if ids else Acted([], {})
+
+    def history(self, task: Any, key: Any) -> Lines:
+        """The last five runs of a row that are still kept, newest first."""
+        return self._hold(self._history(task, key))
+
+    async def ahistory(self, task: Any, key: Any) -> Lines:
+        """The async twin of history."""
+        return await self._ahold(self._history(task, key))
+
+    # conversations
+
+    def _hold(self, conversation: Conversation[T]) -> T:
+        return converse(self._store(), conversation)
+
+    async def _ahold(self, conversation: Conversation[T]) -> T:
+        return await aconverse(self._store(), conversation)
+
+    def _list(self) -> Conversation[Views]:
+        store = following(self._store())
+        standings: Sequence[Standing] = yield store.standings()
+        views: Views = []
+        for standing in standings:
+            task = (standing.reaction.task,)
+            pending = yield store.count(Selection(tasks=task, states=(State.WAITING,)))
+            skipped = yield store.count(Selection(tasks=task, states=(State.SKIPPED,)))
+            views.append(_view(standing, pending, skipped))
+        return views
+
+    def _reconcile(self, task: Any) -> Conversation[None]:
+        store = following(self._store())
+        known = yield from self._known(store)
+        for name in known if task is None else [_named(task, known)]:
+            yield store.reconcile(name)
+
+    def _foretell(self, task: Any) -> Conversation[int]:
+        store = following(self._store())
+        name = _named(task, (yield from self._known(store)))
+        return cast(int, (yield store.foretell(name)))
+
+    def _retry(self, task: Any, filters: dict[str, Any]) -> Conversation[int]:
+        store = following(self._store())
+        name = _named(task, (yield from self._known(store)))
+        return cast(int, (yield store.revisit(choice(name, filters))))
+
+    def _chosen(self, task: Any, filters: dict[str, Any]) -> Conversation[tuple[str, ...]]:
+        store = following(self._store())
+        name = _named(task, (yield from self._known(store)))
+        return tuple((yield store.chosen(choice(name, filters))))
+
+    def _history(self, task: Any, key: Any) -> Conversation[Lines]:
+        store = following(self._store())
+        name = _named(task, (yield from self._known(store)))
+        selection = Selection(tasks=(name,), key=str(key))
+        jobs: Sequence[Job] = yield store.find(selection, Page(HISTORY, with_history=True))
+        lines = [line for job in jobs for line in reversed(job.history) if line.started_at is not None]
+        return lines[:HISTORY]
+
+    def _known(self, store: Changes) -> Conversation[tuple[str, ...]]:
+        standings: Sequence[Standing] = yield store.standings()
+        return tuple(standing.reaction.task for standing in standings)
+
+
+def _cancelled(ids: Sequence[str], cancel: Callable[..., Acted]) -> Acted:
+    return cancel(*ids) if ids else Acted([], {})
+
+
+def _named(task: Any, known: Iterable[str]) -> str:
+    name = task if isinstance(task, str) else str(task.name)
+    if name not in known:
+        raise UnknownTask(name, tuple(known))
+    return name
+
+
+def choice(task: str, filters: dict[str, Any]) -> Choice:
+    """Which rows, from what was written."""
+    unknown = set(filters) - {"key", "state", "error", "where"}
+    if unknown:
+        raise BadRequest(f"There is no filter {sorted(unknown)[0]!r}. Filters: key, state, error, where.")
+    state, key = filters.get("state"), filters.get("key")
+    states = () if state is None else (state,) if isinstance(state, str) else tuple(state)
+    return Choice(
+        task=task,
+        key=None if key is None else str(key),
+        states=tuple(State(one) for one in states),
+        error=filters.get("error"),
+        where=filters.get("where"),
+    )
+
+
+def _view(standing: Standing, pending: int, skipped: int) -> ReactionView:
+    return ReactionView(
+        task=standing.reaction.task,
+        table=str(standing.reaction.table),
+        state=str(standing.condition),
+        note=standing.note,
+        matched=standing.documents,
+        pending=pending,
+        skipped=skipped,
+        is_reconciling=standing.is_scanning,
+        reconciled=standing.scanned,
+        reconciled_at=standing.reconciled_at,
+    )
