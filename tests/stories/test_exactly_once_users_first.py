@@ -87,7 +87,7 @@ def test_no_row_of_the_engine_is_locked_while_the_body_runs(app: Duly, effects: 
     assert held == (0,)
 
 
-def test_a_recovered_job_does_not_wait_for_a_users_lock(app: Duly, effects: Effects) -> None:
+def test_other_jobs_go_on_while_a_body_waits_for_a_users_row(app: Duly, effects: Effects) -> None:
     @app.task(delivery="exactly_once")
     def charge(run: Run) -> None:
         run.connection.execute("set local lock_timeout = '5s'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,9 @@ from duly.job import Claim, Clash, State
 from duly.lifecycle import Done, Settled
 from duly.stores.contract import Selection, Settlement, WorkerCard
 from duly.stores.postgres import PostgresStore
+
+SOON = 2.0
+"""Seconds: longer than a worker waits for a lock, shorter than anybody's patience."""
 
 
 @pytest.fixture(
@@ -173,3 +177,23 @@ def test_while_the_commit_is_pending_a_settle_elsewhere_is_busy(
 
     assert meanwhile == [Settled.BUSY]
     assert other.run(other.settle("w1", [Settlement(lent.fence, Done())])) == [Settled.SETTLED]
+
+
+def test_a_recovered_job_waits_for_no_open_transaction_and_keeps_no_claim_waiting(
+    store: PostgresStore, other: PostgresStore, body: psycopg.Connection, charges: sql.Identifier
+) -> None:
+    lent = start(store)
+    charge(body, charges)
+    complete(store, body, lent)  # and then its process freezes before the COMMIT
+    other.run(other.leave("w1"))
+    put(other, request("other"))
+
+    began = time.monotonic()
+    while_open = claim(other, "w2")
+    took = time.monotonic() - began
+    body.rollback()
+    afterwards = claim(other, "w2")
+
+    assert [one.key for one in while_open] == ["other"]
+    assert took < SOON
+    assert [(one.id, one.epoch) for one in afterwards] == [(lent.id, lent.epoch + 1)]
