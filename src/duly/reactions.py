@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
+from urllib.parse import urlsplit
 
 from duly.converse import Conversation, aconverse, converse
 from duly.errors import BadRequest, DefinitionError, UnknownTask
@@ -16,7 +17,8 @@ from duly.stores.contract import Page, Selection, Store
 
 T = TypeVar("T")
 
-HISTORY = 5
+SCHEMES: Final = ("sqlite", "postgresql", "postgres")
+HISTORY: Final = 5
 """Runs of one document that `history` tells of."""
 
 
@@ -46,15 +48,20 @@ Views = list[ReactionView]
 Lines = list[HistoryLine]
 
 
+def check_url(url: str) -> None:
+    """Refuse stores that have no tables to follow, before anybody waits for one."""
+    scheme = urlsplit(url).scheme.partition("+")[0]
+    if scheme not in SCHEMES:
+        raise DefinitionError(
+            "Reactive tasks need the jobs in the database of the tables they follow, sqlite:/// or "
+            f"postgresql://, and {scheme}:// is none."
+        )
+
+
 def following(store: Store) -> Changes:
     """The store, if it can follow tables."""
-    if isinstance(store, Changes):
-        return store
-    scheme = store.url.partition(":")[0]
-    raise DefinitionError(
-        f"Reactive tasks need the jobs in the database of the tables they follow, sqlite:/// or "
-        f"postgresql://, and {scheme}:// is none."
-    )
+    check_url(store.url)
+    return cast(Changes, store)
 
 
 class Reactions:

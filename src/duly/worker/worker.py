@@ -17,6 +17,7 @@ from duly.durations import Duration, duration
 from duly.errors import DefinitionError, DulyError, SchemaMismatch, StoreError, StoreMoved
 from duly.ids import worker_id
 from duly.job import Fence
+from duly.reactions import check_url
 from duly.run import Signal
 from duly.stores.contract import Order, Renewal, WorkerCard
 from duly.stores.drive import Operation
@@ -344,6 +345,8 @@ def _check_tasks(app: App) -> None:
     """A limit that cannot be kept is an error before anything runs, not a surprise in the middle."""
     for task in app.tasks.values():
         app.check_promise(task.options.delivery, task.name)
+        if task.reaction is not None:
+            check_url(app.settings.url)
         if task.options.needs_process and not can_travel(task):
             raise DefinitionError(
                 f"Task {task.name} is defined inside a function, where a child process cannot find it: "

@@ -86,7 +86,8 @@ def examine(task: str, namespace: Callable[[str], str]) -> Steps[str | None]:
     trouble: str | None
     try:
         shape = yield from shape_of(found.reaction)
-        trial = shape.statement("trial", source=str(found.source))
+        name = "trial" if found.scan is None else "trial_scan"
+        trial = shape.statement(name, source=str(found.source))
         ((trouble,),) = yield Statement(ROWS["trouble"], {"statement": namespace(trial)})
     except Impossible as error:
         trouble = str(error)

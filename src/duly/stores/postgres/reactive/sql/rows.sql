@@ -95,10 +95,15 @@ select {schema}.trouble(%(statement)s)
 
 -- name: trial
 -- Said inside `trouble`: the same look at the rows whose changes are to be planned.
-select count(*) from (
-    select ({where}
-) is true, {watch} from {table} join {schema}.change as duly_document on {document_join}
-    where duly_document.source = {source}) as looked_at
+select count(({where}
+) is true), count(row({watch})::text)
+from {table} join {schema}.change as duly_document on {document_join}
+where duly_document.source = {source}
+
+-- name: trial_scan
+-- Said inside `trouble`: the same look at every row.
+select count(({where}
+) is true), count(row({watch})::text) from {table}
 
 -- name: scan_rows
 with duly_found as materialized (
