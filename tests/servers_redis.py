@@ -101,7 +101,7 @@ class RedisServer:
         """End this very process and wait for it."""
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(10)
+            self._process.wait(40)
             self._process = None
 
     def restart(self, number: signal.Signals = signal.SIGTERM) -> None:

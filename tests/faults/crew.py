@@ -59,7 +59,7 @@ class WorkerProcess:
         """At the end of a test, whatever happened in it; only ever the process this object started."""
         if self._process.poll() is None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(40)
 
 
 def busiest_second(moments: Sequence[float]) -> int:

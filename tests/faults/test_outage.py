@@ -118,7 +118,7 @@ def test_the_lease_is_renewed_as_soon_as_the_store_is_back_however_long_it_is(
         [first] = until(lambda: app.store.run(app.store.workers()))
         with monkeypatch.context() as patched:
             patched.setattr(type(app.store), "run", fail)
-            assert failed.wait(5)
+            assert failed.wait(30)
 
         def renewed() -> bool:
             [now] = app.store.run(app.store.workers())
@@ -145,10 +145,10 @@ def test_a_worker_that_cannot_renew_its_lease_claims_nothing(
         with monkeypatch.context() as patched:
             patched.setattr(app.store, "renew", renew)
             for _ in range(6):  # the lease is over by then
-                assert tries.acquire(timeout=5)
+                assert tries.acquire(timeout=30)
             job = task.enqueue()
             for _ in range(2):
-                assert tries.acquire(timeout=5)
+                assert tries.acquire(timeout=30)
             untouched = app.jobs.get(job)
         until(lambda: app.jobs.get(job).state == "done")
 

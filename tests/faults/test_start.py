@@ -86,7 +86,7 @@ def test_a_worker_that_waits_can_be_told_to_stop(tmp_path: Path, open_app: OpenA
 
     worker.stop()
 
-    assert worker.wait(5) == 0
+    assert worker.wait(30) == 0
 
 
 def demote(server: PostgresServer) -> None:

@@ -52,7 +52,7 @@ class Program:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(40)
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)

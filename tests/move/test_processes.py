@@ -111,12 +111,12 @@ def test_workers_drain_producers_are_told_and_every_job_runs_once(way: Way) -> N
     quick = errands.quick.name
     enqueue(source, errands.slow, "gate")
     old = way.worker(way.source)
-    until(lambda: errands.lines("started"), timeout=20)
+    until(lambda: errands.lines("started"), timeout=40)
     source.store.run(source.store.hold(Switch(Scope.TASK, quick, None)))
     enqueue(source, errands.quick, *range(30))
 
     mover = way.move("--wait", "30s")
-    until(lambda: is_sealed(source), timeout=20)
+    until(lambda: is_sealed(source), timeout=40)
     with pytest.raises(StoreMoved, match="has moved to"):
         enqueue(source, errands.quick, 99)
     (way.folder / "gate").touch()

@@ -61,7 +61,7 @@ def test_a_worker_killed_in_the_middle_of_many_leaves_each_job_once(crew: Crew, 
     victim.wait()
 
     crew.start()
-    until(lambda: crew.app.jobs.count(state="done") == 150, timeout=20)
+    until(lambda: crew.app.jobs.count(state="done") == 150, timeout=40)
     until(lambda: backlog() == 0)
 
     assert crew.app.jobs.count() == 150

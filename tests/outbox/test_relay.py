@@ -124,7 +124,7 @@ async def test_the_async_twin_joins_the_transaction_too(app: Duly, database: Dat
 
 
 async def _until_done(handle: Handle[None]) -> State:
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(40):
         while (state := await handle.astate()) not in (State.DONE, State.FAILED):
             await asyncio.sleep(0.01)
     return state
@@ -210,7 +210,7 @@ def test_a_result_can_be_waited_for_from_the_commit_on(app: Duly, connection: An
     handle = double.using(connection=connection).enqueue(21)
     connection.commit()
     with working(app):
-        assert handle.result(timeout="8s") == 42
+        assert handle.result(timeout="40s") == 42
 
 
 def test_a_job_can_be_cancelled_on_its_way(app: Duly, connection: Any) -> None:
@@ -401,7 +401,7 @@ def test_racing_relays_bring_each_job_once(open_app: OpenApp, connection: Any) -
             connection.commit()
 
     with several_working(*apps):
-        until(lambda: len(post.sent) >= 200, timeout=20)
+        until(lambda: len(post.sent) >= 200, timeout=40)
         until(lambda: backlog(apps[0]) == 0)
 
     assert sorted(post.sent) == list(range(200))
@@ -492,11 +492,11 @@ def test_an_outbox_that_is_held_does_not_keep_the_worker_from_redis(
     holder.execute("begin exclusive")
     with working(app):
         direct = ended(app, post.task.enqueue(1))
-        until(lambda: "the outbox is away" in caplog.text, timeout=15)
+        until(lambda: "the outbox is away" in caplog.text, timeout=40)
         holder.rollback()
         post.enqueue(connection, 2)
         connection.commit()
-        until(lambda: 2 in post.sent, timeout=15)
+        until(lambda: 2 in post.sent, timeout=40)
     holder.close()
 
     assert direct.state is State.DONE
@@ -517,7 +517,7 @@ def test_an_outbox_whose_server_stops_does_not_keep_the_worker_from_redis(
         own_server.start()
         with psycopg.connect(own_server.url) as connection:
             post.enqueue(connection, 2)
-        until(lambda: 2 in post.sent, timeout=15)
+        until(lambda: 2 in post.sent, timeout=40)
 
     assert direct.state is State.DONE
     assert "the outbox is back" in caplog.text

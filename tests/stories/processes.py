@@ -23,11 +23,11 @@ TARGET: Final = "tests.stories.errands:app"
 class WorkerProcess:
     """`duly worker` on the errands, started by the test and never left behind."""
 
-    def __init__(self, log: Path, *words: str, **variables: str) -> None:
+    def __init__(self, log: Path, *words: str, target: str = TARGET, **variables: str) -> None:
         self._log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "duly", "worker", TARGET, *words],
+                [sys.executable, "-m", "duly", "worker", target, *words],
                 cwd=ROOT,
                 env={**os.environ, **variables},
                 stdin=subprocess.DEVNULL,
@@ -65,7 +65,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         self.send(signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(40)
 
     def wait(self, seconds: float = 10.0) -> int:
         """Its exit code."""

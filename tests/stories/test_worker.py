@@ -377,7 +377,7 @@ def test_a_lease_that_cannot_be_renewed_stops_the_bodies_before_it_ends(
     @app.task
     def in_thread(run: Run) -> None:
         told.append(run)
-        until(lambda: run.superseded, timeout=5)
+        until(lambda: run.superseded, timeout=30)
 
     def fail(*_: Any) -> Any:
         raise StoreUnavailable("the network is down")

@@ -102,7 +102,7 @@ def test_an_idle_worker_elsewhere_starts_the_job_right_after_the_commit(
     elsewhere: Any = shop.open_branch(poll="30s")
     with working(elsewhere):
         shop.send_receipt.enqueue(0)
-        assert shop.ran.wait(10)
+        assert shop.ran.wait(40)
         until(lambda: elsewhere.store.describe()["bell"] in ("listening", "sockets"))
         shop.ran.clear()
 

@@ -198,7 +198,7 @@ def test_a_ring_of_a_connection_comes_after_its_commit(postgres: Shop) -> None:
             connection.exec_driver_sql(statement)
         postgres.ask(connection, 1)
 
-    assert rung.wait(5)
+    assert rung.wait(30)
     assert found == [[1]]
 
 
@@ -285,7 +285,7 @@ def test_an_idle_worker_starts_the_job_right_after_the_commit(
     elsewhere = shop.open_branch(poll="30s")
     with working(elsewhere), engine_on(shop.users_url) as engine:
         shop.send_receipt.enqueue(0)
-        assert shop.ran.wait(10)
+        assert shop.ran.wait(40)
         until(lambda: idle(shop, elsewhere))
         with Session(engine) if kind == "session" else engine.connect() as user:
             shop.ask(user, 1)
@@ -304,7 +304,7 @@ def test_an_idle_worker_finds_the_job_of_a_bare_connection_when_it_looks(
     elsewhere = shop.open_branch(poll="500ms")
     with working(elsewhere):
         shop.send_receipt.enqueue(0)
-        assert shop.ran.wait(10)
+        assert shop.ran.wait(40)
         shop.ran.clear()
         path = shop.url.removeprefix("sqlite:///")
         with psycopg.connect(shop.url) if store == "postgres" else closing(sqlite3.connect(path)) as user:

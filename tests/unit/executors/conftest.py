@@ -74,7 +74,7 @@ class Mailbox:
         self._messages.put(message)
 
     def next(self) -> bytes:
-        return self._messages.get(timeout=10)
+        return self._messages.get(timeout=40)
 
     def all(self) -> list[bytes]:
         return [self._messages.get() for _ in range(self._messages.qsize())]

@@ -22,7 +22,7 @@ def test_deadlines_expire_in_their_order_whatever_the_order_of_asking() -> None:
     deadlines.begin("later", LATER)
     deadlines.begin("soon", SOON)
 
-    assert [expired.get(timeout=5), expired.get(timeout=5)] == ["soon", "later"]
+    assert [expired.get(timeout=30), expired.get(timeout=30)] == ["soon", "later"]
     assert expired.empty()
     deadlines.close()
 
@@ -35,7 +35,7 @@ def test_what_ended_in_time_does_not_expire() -> None:
     deadlines.end("in time")
     deadlines.begin("too late", LATER)
 
-    assert expired.get(timeout=5) == "too late"
+    assert expired.get(timeout=30) == "too late"
     deadlines.close()
 
 
@@ -48,7 +48,7 @@ def test_the_death_of_the_watching_thread_is_the_next_callers_news(caplog: pytes
 
     deadlines = Deadlines(fail)
     deadlines.begin("first", timedelta(0))
-    heard.get(timeout=5)
+    heard.get(timeout=30)
     deadlines.close()
 
     with pytest.raises(RuntimeError, match="nobody to interrupt"):

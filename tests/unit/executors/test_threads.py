@@ -30,7 +30,7 @@ class Outcomes:
         self._queue.put((result, failure))
 
     def next(self) -> tuple[Any, BaseException | None]:
-        return self._queue.get(timeout=10)
+        return self._queue.get(timeout=40)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_body_is_interrupted_by_its_limit_and_by_its_lost_lease_but_no_third_t
     token = threads.submit(body, outcomes)
     answers: list[bool] = []
     for error in (SoftLimitExceeded, LeaseLost, LeaseLost):
-        step.get(timeout=10)
+        step.get(timeout=40)
         answers.append(threads.interrupt(token, error))
     finish.set()
 
