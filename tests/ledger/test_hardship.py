@@ -21,8 +21,10 @@ from duly import Ledger, Receipt, StoreUnavailable, exactly_once
 from duly.errors import WrongConnection
 from duly.ledger import ReceiptState
 from duly.ledger.beat import Beat
+from duly.ledger.postgres.database import OwnConnections
 from duly.ledger.values import Mark
 from duly.stores.drive import Operation
+from duly.stores.postgres.address import parse
 
 
 def wear_out(open_ledger: OpenLedger, mark: Mark) -> None:
@@ -130,6 +132,20 @@ def test_a_pool_full_of_dead_connections_is_got_over(home: Home, open_ledger: Op
 
     assert ledger.get("1") is None
     engine.dispose()
+
+
+@pytest.mark.usefixtures("postgres_only")
+def test_a_connection_in_use_while_the_ledger_closes_is_closed_when_it_comes_back(home: Home) -> None:
+    lender = OwnConnections(parse(home.url), timedelta(seconds=5))
+
+    with lender.lent() as in_use:
+        lender.close()
+        assert not in_use.closed
+    with lender.lent() as another:
+        assert another is not in_use
+    lender.close()
+
+    assert (in_use.closed, another.closed) == (True, True)
 
 
 # --- connections of callers -----------------------------------------------------------------------

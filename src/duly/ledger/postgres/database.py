@@ -88,8 +88,10 @@ class OwnConnections:
             self._pool.clear()
 
     def close(self) -> None:
-        """The same; the next use connects again."""
-        self.clear()
+        """What is idle now, and what a renewal has in hand when it comes back. The next use begins anew."""
+        if self._process == os.getpid():
+            closed, self._pool = self._pool, Pool(self._address, self._patience, GREETING)
+            closed.close()
 
 
 class PostgresDatabase:
