@@ -56,6 +56,8 @@ def rescue_bound(history: History) -> Iterator[Witness]:
         later = [other for other in loans[loan.id] if other.epoch > loan.epoch]
         if not later and not row.is_live:
             continue  # the end of its lease was its own
+        if later and min(later, key=lambda other: other.epoch).generation != loan.generation:
+            continue  # so it was here, and somebody asked for another try long after
         over = fault.ended + history.terms.lease + UNDER_WAY + history.slack(fault.begun, fault.ended)
         again = min((other.called for other in later), default=history.drained_at)
         history.judged["RescueBound"] += 1

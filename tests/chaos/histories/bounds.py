@@ -52,6 +52,22 @@ BOUNDS: Final = [
         ),
     ),
     Case(
+        "RescueBound",
+        "a dead worker's job that nobody took, not even when it was asked for again",
+        bad=History(
+            faults=[KILL],
+            loans=[LOAN, Loan(id="j", epoch=2, worker="w1-1", called=20.0, answered=20.1)],
+            looks=LOOKS,
+            last=[Row(id="j", state="done")],
+        ),
+        good=History(
+            faults=[KILL],
+            loans=[LOAN, Loan(id="j", epoch=2, worker="w1-1", called=20.0, answered=20.1, generation=99)],
+            looks=LOOKS,
+            last=[Row(id="j", state="done")],
+        ),
+    ),
+    Case(
         "ReconnectBound",
         "a living worker that did not come back after an outage",
         bad=History(faults=[OUTAGE], lives=[Life(name="w0-1")], contacts=[(1.0, "w0-1"), (20.0, "w0-1")]),
