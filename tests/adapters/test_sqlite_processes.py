@@ -258,7 +258,7 @@ def test_a_file_the_user_may_not_write_is_named(public_folder: Path, arrange: Ar
     )
 
     assert expected in ended.stderr
-    assert "StoreUnavailable" in ended.stderr
+    assert "StoreRefused" in ended.stderr
     assert str(public_folder) in ended.stderr
 
 

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Protocol, TypeVar, runtime_checkable
 
 from duly.app import App
-from duly.errors import StoreBusy, StoreRefused, StoreUnavailable
+from duly.errors import StoreRefused, StoreUnavailable
 from duly.ids import spread
 from duly.job import Delivery
 from duly.worker.outage import Outage, backoff
@@ -37,7 +37,7 @@ def await_store(
             _check_promises(app)
             answer = first_call()
         except StoreUnavailable as error:
-            if _stays(error, app.settings.url):
+            if isinstance(error, StoreRefused):  # it will be the same tomorrow
                 raise
             outage.noted(error)
             is_stopping.wait(backoff(failures, spread()))
@@ -52,10 +52,3 @@ def _check_promises(app: App) -> None:
     if isinstance(store, Particular):
         for delivery in {task.options.delivery for task in app.tasks.values()}:
             store.check_delivery(delivery)
-
-
-def _stays(error: StoreUnavailable, url: str) -> bool:
-    """A server that says no, and a file that cannot be used, will be the same tomorrow."""
-    if isinstance(error, StoreRefused):
-        return True
-    return url.startswith("sqlite:") and not isinstance(error, StoreBusy)

@@ -182,8 +182,9 @@ class Heartbeat:
 
 def _stop(holdings: Collection[Holding]) -> str:
     """Tell those that were not told yet, and name them in a few words: an outage may stop hundreds."""
-    told = [holding for holding in holdings if holding.halt is None]
-    for holding in told:
+    new = [holding for holding in holdings if holding.halt is None]
+    told = [holding for holding in new if holding.is_running]
+    for holding in new:
         holding.order(Halt.LOST)
     if not told:
         return ""

@@ -40,6 +40,11 @@ class Holding:
     force: Callable[[], object] | None = None
     """Interrupts a thread's body, for the moment before the process ends."""
 
+    @property
+    def is_running(self) -> bool:
+        """Its body is at work; one that has ended only waits for its settlement."""
+        return self.run is not None and self.run.is_live_here
+
     def order(self, halt: Halt) -> None:
         """Tell the run to stop. The first reason counts, except that a lost lease outranks all."""
         if self.halt is None or halt is Halt.LOST:

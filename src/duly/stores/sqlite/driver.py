@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from duly.clock import Clock, SystemClock
-from duly.errors import StoreBusy, StoreUnavailable
+from duly.errors import StoreBusy, StoreRefused
 from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation
 from duly.stores.rings import ring_after_commit
@@ -102,7 +102,7 @@ class Driver:
             if self._desk is not None and self._desk.pid != os.getpid():
                 self._drop_inherited(self._desk)
             if self._refusal is not None:
-                raise StoreUnavailable(self._refusal)
+                raise StoreRefused(self._refusal)
             if self._desk is None:
                 self._desk = self._open_desk()
             return self._desk

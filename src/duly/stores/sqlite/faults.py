@@ -12,7 +12,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from duly.errors import DulyError, SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
+from duly.errors import DulyError, SchemaMismatch, StoreBusy, StoreError, StoreRefused, StoreUnavailable
 
 OLDEST_BUILD: Final = (3, 37, 0)
 MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -36,6 +36,16 @@ _REMEDIES: Final[dict[int, str]] = {
     sqlite3.SQLITE_NOMEM: "needs more memory than there is. Free some, or put fewer jobs in one call",
     sqlite3.SQLITE_TOOBIG: "cannot hold a value of that size. Store the payload elsewhere and pass its id",
 }
+_LASTING: Final = frozenset(
+    {
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+"""What waiting does not mend."""
 _MISSING: Final = re.compile(r"no such (table|column): (\S+)")
 
 
@@ -56,7 +66,9 @@ def unavailable(error: sqlite3.Error, sentence: str) -> StoreUnavailable:
     A transaction that began by reading and came too late is not kept out: others have written since.
     """
     is_kept_out = is_busy(error) and error.sqlite_errorcode != sqlite3.SQLITE_BUSY_SNAPSHOT
-    return StoreBusy(sentence) if is_kept_out else StoreUnavailable(sentence)
+    if is_kept_out:
+        return StoreBusy(sentence)
+    return StoreRefused(sentence) if code_of(error) in _LASTING else StoreUnavailable(sentence)
 
 
 def explained(error: Exception, path: str, doing: str) -> Exception:
@@ -79,7 +91,7 @@ def explained(error: Exception, path: str, doing: str) -> Exception:
 def check_build(version: tuple[int, int, int]) -> None:
     """The tables are strict and the statements return rows: older libraries know neither."""
     if version < OLDEST_BUILD:
-        raise StoreUnavailable(
+        raise StoreRefused(
             f"This Python is linked with SQLite {'.'.join(map(str, version))}; Duly needs "
             f"{'.'.join(map(str, OLDEST_BUILD))}. Use a newer build of Python or of the library."
         )
@@ -89,20 +101,18 @@ def check_place(path: str) -> None:
     """Find out before SQLite does, which would only say "unable to open database file"."""
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
-        raise StoreUnavailable(
+        raise StoreRefused(
             f"There is no directory {folder} to hold {os.path.basename(path)}. Create it first."
         )
     if os.path.isdir(path):
-        raise StoreUnavailable(
-            f"{path} is a directory. Point the URL at a file in it: sqlite:///{path}/duly.db."
-        )
+        raise StoreRefused(f"{path} is a directory. Point the URL at a file in it: sqlite:///{path}/duly.db.")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise StoreUnavailable(
+        raise StoreRefused(
             f"The directory {folder} cannot be written, and SQLite keeps its journal there. "
             "Let the user of this process write to it."
         )
     if os.path.exists(path) and not os.access(path, os.R_OK | os.W_OK):
-        raise StoreUnavailable(f"{path} cannot be read and written. Let the user of this process do both.")
+        raise StoreRefused(f"{path} cannot be read and written. Let the user of this process do both.")
 
 
 def network_warning(path: str, mounts: str) -> str | None:
@@ -149,7 +159,7 @@ class Identity:
         if now is not None and now == self._seen:
             return
         what = "was deleted" if now is None else "was replaced by another file"
-        raise StoreUnavailable(
+        raise StoreRefused(
             f"{self._path} {what} while it was in use. What this process still writes would be lost: "
             "restart every process that uses it."
         )

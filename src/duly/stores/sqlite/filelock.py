@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Final
 
-from duly.errors import StoreBusy, StoreUnavailable
+from duly.errors import StoreBusy, StoreRefused
 
 if sys.platform == "win32":
     import msvcrt
@@ -42,7 +42,7 @@ class FileLock:
         try:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
-            raise StoreUnavailable(
+            raise StoreRefused(
                 f"The lock file {path} cannot be opened: {error.strerror}. "
                 "Let the user of this process write to that directory and file."
             ) from error

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 from duly.clock import Clock
-from duly.errors import StoreUnavailable
+from duly.errors import StoreRefused, StoreUnavailable
 from duly.stores.sqlite.address import Address, Mode
 from duly.stores.sqlite.connection import Spell, connect, deadline, pause_briefly
 from duly.stores.sqlite.faults import mount_table, network_warning
@@ -112,7 +112,7 @@ class Opening:
             return
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            raise StoreUnavailable(
+            raise StoreRefused(
                 f"{self.address.path} is damaged: {verdict}. Stop every process that uses it and restore "
                 "a backup, or save what can be read with: sqlite3 FILE .recover"
             )
