@@ -1,4 +1,4 @@
-"""Writers change rows at random while workers are killed and frozen: every row is dealt with as it ends up."""
+"""Writers change rows while workers are killed and frozen: each row is dealt with as it ends up."""
 
 from __future__ import annotations
 

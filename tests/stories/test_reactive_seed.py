@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -339,13 +340,17 @@ def test_m9_there_is_no_leader_whose_death_matters(
         for victim in (0, 1):
             workers[victim].kill()
             desk.change(f"total = {victim + 100}", 1)
-            until(lambda expected=victim + 2: len(followers.lines(tmp_path, "ended")) >= expected, 20)
+            until(partial(has_ended, tmp_path, victim + 2), 20)
             workers[victim] = WorkerProcess(tmp_path / f"{victim}.log", target=followers.TARGET)
     finally:
         for worker in workers:
             worker.end()
 
     assert exact_app.jobs.count(state="failed") == 0
+
+
+def has_ended(folder: Path, times: int) -> bool:
+    return len(followers.lines(folder, "ended")) >= times
 
 
 # --- M10: policies ---------------------------------------------------------------------------------

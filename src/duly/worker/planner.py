@@ -24,8 +24,10 @@ from duly.worker.outage import Outage, backoff
 
 log = logging.getLogger("duly.worker")
 
-BATCH: Final = 500
-"""Changes in one transaction: on SQLite nobody else writes meanwhile."""
+SMALLEST, LARGEST = 50, 1000
+"""Changes in one transaction."""
+QUICK, SLOW = 0.02, 0.05
+"""Seconds a transaction should take: on SQLite nobody else writes meanwhile."""
 AUDIT_EVERY: Final = 60.0
 BUSY_PAUSE: Final = 1.0
 SHORTEST_REST: Final = 0.1
@@ -45,6 +47,7 @@ class Planner:
     _is_over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _follows: bool = False
+    _batch: int = 200
     _audit_at: float = 0.0
     _notes: dict[str, str] = field(default_factory=dict[str, str])
     _outage: Outage = field(default_factory=lambda: Outage("the store, for planning,"))
@@ -121,13 +124,23 @@ class Planner:
         if not self.store.run(self.store.has_changes()):
             return 0
         began = time.monotonic()
-        planned = self.store.run(self.store.plan(BATCH))
+        planned = self.store.run(self.store.plan(self._batch))
         if planned.runs:
             self.store.ring()
-        scanned = None if planned.changes else self.store.run(self.store.scan(BATCH))
-        # Others want to write as well: whoever plans a hundred thousand changes leaves them half of the time.
-        self._is_over.wait(min(0.05, time.monotonic() - began) if planned.changes == BATCH else 0.0)
-        return planned.changes or (0 if scanned is None else 1)
+        if not planned.changes:
+            return 0 if self.store.run(self.store.scan(self._batch)) is None else 1
+        self._pace(planned.changes, time.monotonic() - began)
+        return planned.changes
+
+    def _pace(self, changes: int, seconds: float) -> None:
+        """Others want to write as well: in a flood of changes they are left half of the time."""
+        if changes < self._batch:
+            return
+        if seconds > SLOW:
+            self._batch = max(SMALLEST, self._batch // 2)
+        elif seconds < QUICK:
+            self._batch = min(LARGEST, self._batch * 2)
+        self._is_over.wait(min(SLOW, seconds))
 
     # looking after tables
 

@@ -60,14 +60,17 @@ def scan(world: World, limit: int) -> Steps[int | None]:
 
 
 def _rows(shape: Shape, _: int, progress: dict[str, Any], limit: int) -> Steps[list[str]]:
-    found = yield Statement(shape.statement("scan_rows"), _range(shape, progress["after"], limit))
+    found = yield Statement(*_range(shape, "scan_rows", progress["after"], limit))
     keys = [key for (key,) in found]
     progress |= {"after": keys[-1]} if len(keys) == limit else {"phase": "documents", "after": None}
     return keys
 
 
-def _range(shape: Shape, after: str | None, limit: int) -> dict[str, Any]:
-    return shape.bound(after) | {"duly_is_first": after is None, "duly_limit": limit}
+def _range(shape: Shape, name: str, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:
+    """The statement for the rows behind a key, or for the first ones: an index serves each, but not both."""
+    if after is None:
+        return shape.statement(name, beyond="true"), {"duly_limit": limit}
+    return shape.statement(name), shape.bound(after) | {"duly_limit": limit}
 
 
 def _documents(shape: Shape, number: int, progress: dict[str, Any], limit: int) -> Steps[list[str]]:
@@ -92,7 +95,7 @@ def foretell(world: World, task: str) -> Steps[int]:
     shape = yield from shape_of(reaction)
     yield Statement(ROWS["settings"])
     while True:
-        rows = yield Statement(shape.statement("look"), _range(shape, after, BATCH))
+        rows = yield Statement(*_range(shape, "look", after, BATCH))
         names = [digest(str(serial_of(task, row[0]))) for row in rows]
         records = yield from records_of(names)
         for name, row in zip(names, rows, strict=True):

@@ -89,6 +89,7 @@ class Shape:
         texts = [f"{one}::text" for one in key]
         casts = [self.kinds[one].cast for one in self.key]
         pairs = list(zip(self.parts, casts, strict=True))
+        after = ", ".join(f"%({part})s::{cast}" for part, cast in pairs)
         names = {
             "table": self.table,
             "first": key[0],
@@ -99,7 +100,7 @@ class Shape:
             "wanted": ", ".join(f"%({part})s::{cast}[]" for part, cast in pairs),
             "join": _equal(key, [f"duly_wanted.{part}" for part in self.parts]),
             "is_key": _equal(key, [f"%({part})s::{cast}" for part, cast in pairs]),
-            "after": ", ".join(f"%({part})s::{cast}" for part, cast in pairs),
+            "beyond": f"({', '.join(key)}) > ({after})",
             "document_join": _equal(key, self._of_document(casts)),
             "watch": self.texts(self.watch),
             "types": fingerprint([(name, kind.cast) for name, kind in self.kinds.items()]),

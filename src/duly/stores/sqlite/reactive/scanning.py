@@ -61,7 +61,7 @@ def scan(world: World, limit: int) -> Steps[int | None]:
 
 def _step_rows(shape: Shape, about: dict[str, Any], progress: dict[str, Any], limit: int) -> Steps[int]:
     after = None if progress["after"] is None else codec.unpack_value(progress["after"])
-    rows = yield Trial(shape.statement("scan_rows"), _range(shape, after, limit) | about)
+    rows = yield Trial(*_range(shape, "scan_rows", after, limit, about))
     if len(rows) == limit:
         ((*parts,),) = yield Statement(CHANGE["newest"])
         progress["after"] = codec.pack_value(parts[: len(shape.key)])
@@ -71,18 +71,25 @@ def _step_rows(shape: Shape, about: dict[str, Any], progress: dict[str, Any], li
 
 
 def _step_documents(shape: Shape, about: dict[str, Any], progress: dict[str, Any], limit: int) -> Steps[int]:
-    after = "" if progress["after"] is None else progress["after"]
-    given = {"reaction": about["duly_reaction"], "is_first": progress["after"] is None, "after": after}
-    ((last, count),) = yield Statement(DOCUMENT["next"], given | {"limit": limit})
+    after = progress["after"]
+    given = {"reaction": about["duly_reaction"], "limit": limit, "after": after}
+    ((last, count),) = yield Statement(DOCUMENT["first" if after is None else "next"], given)
     if last is not None:
-        span = {"duly_first": after, "duly_is_first": given["is_first"], "duly_last": last}
-        yield Trial(shape.statement("scan_documents"), about | span)
+        beyond = "true" if after is None else "duly_document.key > :duly_after"
+        stretch = {"duly_after": after, "duly_last": last}
+        yield Trial(shape.statement("scan_documents", beyond=beyond), about | stretch)
     progress |= {"after": last} if count == limit else {"phase": "over"}
     return 0
 
 
-def _range(shape: Shape, after: Sequence[Any] | None, limit: int) -> dict[str, Any]:
-    return shape.bound(after or ()) | {"duly_is_first": int(after is None), "duly_limit": limit}
+def _range(
+    shape: Shape, name: str, after: Sequence[Any] | None, limit: int, about: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """The statement for the rows behind a key, or for the first ones: an index serves each, but not both."""
+    given = about | {"duly_limit": limit}
+    if after is None:
+        return shape.statement(name, beyond="true"), given
+    return shape.statement(name), given | shape.bound(after)
 
 
 def foretell(world: World, task: str) -> Steps[int]:
@@ -93,7 +100,7 @@ def foretell(world: World, task: str) -> Steps[int]:
     reaction, runs, after = found.reaction, 0, None
     shape = yield from shape_of(reaction)
     while True:
-        rows = yield Statement(shape.statement("look"), _range(shape, after, BATCH))
+        rows = yield Statement(*_range(shape, "look", after, BATCH, {}))
         keys = [key_text(row[: len(shape.key)]) for row in rows]
         records = yield from records_of(found.number, keys)
         for key, row in zip(keys, rows, strict=True):

@@ -65,6 +65,7 @@ class Shape:
     def statement(self, name: str, **words: str) -> str:
         """A statement of `rows.sql` about this table."""
         key = [self.column(one) for one in self.key]
+        after = ", ".join(f":duly_{part}" for part in self.parts)
         names = {
             "table": self.table,
             "parts": ", ".join(self.parts),
@@ -76,7 +77,7 @@ class Shape:
             "join": self._pairs(key, "duly_wanted.duly_"),
             "document_join": self._pairs(key, "duly_document."),
             "is_key": self._pairs(key, ":duly_"),
-            "after": ", ".join(f":duly_{part}" for part in self.parts),
+            "beyond": f"({', '.join(key)}) > ({after})",
             "first": key[0],
             "first_key": quoted(self.key[0]),
             "key": ", ".join(key),

@@ -8,7 +8,7 @@ select 1 where exists (select 1 from duly_change)
     or exists (select 1 from duly_reaction where scan is not null and condition = 'active')
 
 -- name: flood
-select min(number), max(number) from duly_change
+select (select min(number) from duly_change), (select max(number) from duly_change)
 
 -- name: sources
 select distinct source from duly_change where number <= :last

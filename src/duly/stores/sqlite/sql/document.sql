@@ -3,7 +3,7 @@
 -- name: load
 select document.key, document.seen, document.is_matched, document.job, document.since, document.told, job.state
 from json_each(:keys) as wanted
-join duly_document as document on document.reaction = :reaction and document.key = wanted.value
+cross join duly_document as document on document.reaction = :reaction and document.key = wanted.value
 left join duly_job as job on job.id = document.job
 
 -- name: load_one
@@ -20,11 +20,16 @@ on conflict (reaction, key) do update
 set seen = excluded.seen, is_matched = excluded.is_matched, is_there = excluded.is_there, job = excluded.job,
     since = excluded.since, told = excluded.told, active_at = excluded.active_at
 
+-- name: first
+-- The end of the first stretch of documents that are known to match.
+select max(key), count(*) from (
+    select key from duly_document where reaction = :reaction and is_matched = 1 order by key limit :limit)
+
 -- name: next
--- The end of the next stretch of documents that are known to match.
+-- The end of the stretch behind that.
 select max(key), count(*) from (
     select key from duly_document
-    where reaction = :reaction and is_matched = 1 and (:is_first or key > :after) order by key limit :limit)
+    where reaction = :reaction and is_matched = 1 and key > :after order by key limit :limit)
 
 -- name: postpone
 update duly_job set ready_at = :due, due = :due where id = :id and state = 'waiting'

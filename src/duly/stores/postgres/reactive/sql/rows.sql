@@ -110,7 +110,7 @@ with duly_found as materialized (
     select {key_text} as duly_key
     from {table}
     where ({where}
-) and {has_key} and (%(duly_is_first)s or ({key}) > ({after}))
+) and {has_key} and {beyond}
     order by {key}
     limit %(duly_limit)s
 )
@@ -131,7 +131,7 @@ where duly_document.reaction = %(duly_reaction)s and duly_document.is_matched
 select {key_text}, {watch}
 from {table}
 where ({where}
-) and {has_key} and (%(duly_is_first)s or ({key}) > ({after}))
+) and {has_key} and {beyond}
 order by {key}
 limit %(duly_limit)s
 

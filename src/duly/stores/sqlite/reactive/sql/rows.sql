@@ -49,7 +49,7 @@ insert into duly_change (source, reaction, is_quiet, {parts})
 select :duly_source, :duly_reaction, :duly_quiet, {key}
 from main.{table}
 where ({where}
-) and {has_key} and (:duly_is_first or ({key}) > ({after}))
+) and {has_key} and {beyond}
 order by {key}
 limit :duly_limit
 returning 1
@@ -60,7 +60,7 @@ insert into duly_change (source, reaction, is_quiet, part1, part2, part3, part4)
 select :duly_source, :duly_reaction, 0, part1, part2, part3, part4
 from duly_document
 where duly_document.reaction = :duly_reaction and duly_document.is_matched = 1
-    and (:duly_is_first or duly_document.key > :duly_first) and duly_document.key <= :duly_last
+    and {beyond} and duly_document.key <= :duly_last
     and not exists (select 1 from main.{table} where {document_join} and ({where}
 ))
 returning 1
@@ -70,7 +70,7 @@ returning 1
 select {key}, {watch}
 from main.{table}
 where ({where}
-) and {has_key} and (:duly_is_first or ({key}) > ({after}))
+) and {has_key} and {beyond}
 order by {key}
 limit :duly_limit
 
