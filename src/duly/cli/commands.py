@@ -50,6 +50,7 @@ COMMANDS = {
         Entry("resume", "let a held task, queue or schedule go on", "holds:RESUME"),
         Entry("schedules", "what runs by itself, and when next", "schedules:SCHEDULES"),
         Entry("trigger", "run a schedule once now", "schedules:TRIGGER"),
+        Entry("reconcile", "look at every row of the tables that tasks follow", "reconcile:RECONCILE"),
         Entry("migrate", "bring the store's schema up to this version", "migrate:MIGRATE"),
         Entry("move", "carry everything to another store", "move:MOVE"),
         Entry("doctor", "check store, workers and waiting work; say what to do", "doctor:DOCTOR"),
