@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import suppress
@@ -12,6 +15,7 @@ import sqlalchemy
 from tests.stories.arrange import Gate, run_all, several_working, until, working
 from tests.stories.conftest import OPTIONS, Place
 from tests.stories.desk import Desk, paid
+from tests.stories.processes import ROOT
 
 from duly import BadRequest, Change, ConditionFailed, DefinitionError, Duly, Run, State
 
@@ -145,6 +149,32 @@ def test_a_table_of_sqlalchemy_says_all_there_is_to_say(exact_app: Duly, desk: D
     run_all(exact_app)
 
     assert sorted(keys) == [1, 3]
+
+
+def test_a_model_of_django_is_followed_through_bulk_operations_and_migrations(
+    exact_place: Place, exact_app: Duly
+) -> None:
+    table = f"django_{exact_place.namespace}"
+    words = [exact_place.url, exact_place.namespace, table]
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.stories.programs.following_site", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    steps = json.loads(ran.stdout)
+
+    assert steps["saved"] == [[1, "paid"], [3, "it's 100% paid"]]
+    assert steps["in bulk"] == [[4, "paid"], [5, "paid"]]
+    assert steps["after a migration"] == [[6, "paid"]]
+    assert "another table" in steps["joins"]
+    desk = Desk(exact_place.url, f"unused_{exact_place.namespace}")
+    desk.say(f"drop table {table}")
+    desk.say(f"drop table {table}_customer")
+    desk.drop()
 
 
 # --- never on an outdated row ---------------------------------------------------------------------
