@@ -95,7 +95,9 @@ def test_a_child_that_dies_around_its_commit_is_looked_up(
         ended(app, job)
 
     assert (effects.all(), job.state()) == ([7], "done")
-    assert heard == (["crash", "done"] if point == "before_commit" else ["done"])
+    assert heard[-1] == "done"
+    # A second child may have been on its way before the point was disarmed.
+    assert set(heard[:-1]) == ({"crash"} if point == "before_commit" else set())
 
 
 def test_a_cancelled_child_rolls_back(app: Duly, effects: Effects) -> None:
