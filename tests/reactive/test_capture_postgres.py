@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
 from uuid import UUID
 
 import psycopg
 import pytest
 from tests.reactive.arrange import TASK, Shop, keys, reaction
-from tests.reactive.places import PostgresPlace
+from tests.reactive.places import Place, PostgresPlace
 
 from duly.reactive.tables import Table
-from duly.stores.changes import Condition, Glance
+from duly.stores.changes import Changes, Condition, Glance
+from duly.stores.postgres import PostgresStore
 from duly.testing import VirtualClock
 
 
@@ -279,3 +281,31 @@ def test_a_row_is_held_against_writers_for_a_moment_only(shop: Shop) -> None:
         with pytest.raises(psycopg.errors.LockNotAvailable):
             theirs.execute("update orders set total = 11")
     shop.say("update orders set total = 11")
+
+
+def test_two_stores_follow_one_table_apart(shop: Shop, clock: VirtualClock) -> None:
+    name = f"second_{shop.place.schema}"
+    store = cast(Changes, PostgresStore(shop.place.url, clock=clock, namespace=name))
+    other = Shop(OtherPlace(shop.place, store, name), clock)
+    shop.follow()
+    other.follow(reaction(where=None))
+
+    shop.order(1)
+    shop.order(2, "new")
+    shop.settle_down()
+    other.settle_down()
+
+    assert keys(shop.work()) == [1]
+    assert keys(other.work()) == [1, 2]
+    assert not shop.tend().is_repaired
+    store.close()
+    shop.say(f"drop schema {name} cascade")
+
+
+class OtherPlace:
+    """The same database and user, with the engine's tables in another schema."""
+
+    name = "postgres"
+
+    def __init__(self, place: Place, store: Changes, schema: str) -> None:
+        self.url, self.user, self.store, self.schema = place.url, place.user, store, schema

@@ -6,11 +6,14 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
-from tests.reactive.arrange import Shop, keys, reaction
-from tests.reactive.places import SqlitePlace
+from tests.reactive.arrange import TASK, Shop, keys, reaction
+from tests.reactive.places import SqlitePlace, User
 
+from duly.stores.changes import Changes, Choice
+from duly.stores.sqlite import SqliteStore
 from duly.testing import VirtualClock
 
 
@@ -129,3 +132,38 @@ def test_columns_that_are_renamed_are_renamed_in_the_triggers(shop: Shop) -> Non
     shop.settle_down()
 
     assert keys(shop.work()) == [1]
+
+
+def test_two_namespaces_of_one_file_follow_one_table_apart(shop: Shop, clock: VirtualClock) -> None:
+    place = shop.place
+    other = Shop(OtherPlace(place.url, place.user, clock), clock)
+    shop.follow(reaction(on_delete=True))
+    other.follow(reaction(where=None, key=("id",)))
+
+    shop.order(1)
+    shop.order(2, "new")
+    shop.settle_down()
+    other.settle_down(limit=1)
+
+    assert keys(shop.work()) == [1]
+    told = other.work()
+    assert keys(told) == [1, 2]
+    assert other.read(told[0], ["id"]) is not None
+    store = other.place.store
+    assert store.run(store.revisit(Choice(task=TASK, where="status = 'new'"))) == 1
+    store.run(store.reconcile(TASK))
+    other.settle_down(limit=1)
+    assert keys(other.work()) == [2]
+    assert store.run(store.foretell(TASK)) == 0
+    store.close()
+
+
+class OtherPlace:
+    """The same file and user, with tables of the engine by another name."""
+
+    name, schema = "sqlite", "main"
+
+    def __init__(self, url: str, user: User, clock: VirtualClock) -> None:
+        self.url = url
+        self.user = user
+        self.store = cast(Changes, SqliteStore(url, clock=clock, namespace="other"))

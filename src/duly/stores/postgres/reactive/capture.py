@@ -82,7 +82,7 @@ def source_of(world: Now, shape: Shape) -> Steps[tuple[int, bool]]:
 
 def _is_installed(shape: Shape, number: int) -> Steps[bool]:
     given = b"".join(one.encode() + b"\0" for one in (str(number), *shape.key))
-    names = words([trigger(number, event) for event in EVENTS])
+    names = words(list((yield from _names(number)).values()))
     asked = {"oid": shape.oid, "names": names, "given": f"\\x{given.hex()}"}
     ((count,),) = yield Statement(SQL["installed"], asked)
     return bool(count == len(EVENTS))
@@ -93,22 +93,24 @@ def _install(shape: Shape, number: int) -> Steps[None]:
     ((is_held,),) = yield Statement(SQL["seize"], {"relation": shape.table})
     if not is_held:
         raise Busy(f"Table {shape.reaction.table} is busy: its triggers are installed as soon as it is not.")
+    triggers = yield from _names(number)
     given = ", ".join(sql.Literal(one).as_string(None) for one in (str(number), *shape.key))
     for event in EVENTS:
-        names = {"name": quoted(trigger(number, event)), "table": bare(shape.table), "given": bare(given)}
+        names = {"name": quoted(triggers[event]), "table": bare(shape.table), "given": bare(given)}
         yield Statement(filled(SQL["drop"], **names), {})
         yield Statement(filled(SQL[f"capture_{event}"], **names), {})
         yield Statement(filled(SQL["enable"], **names), {})
 
 
-def trigger(number: int, event: str) -> str:
-    """Its name; which store it belongs to is told by its function."""
-    return f"duly_capture_{number}_{event}"
+def _names(number: int) -> Steps[dict[str, str]]:
+    """What the triggers of a table are called, by event."""
+    ((mark,),) = yield Statement(SQL["mark"])
+    return {event: f"duly_capture_{mark}_{number}_{event}" for event in EVENTS}
 
 
 def release(number: int) -> Steps[None]:
     """Take the triggers away, if the table is free; a table that is gone has taken them along."""
-    names = words([trigger(number, event) for event in EVENTS])
+    names = words(list((yield from _names(number)).values()))
     found = yield Statement(SQL["where_installed"], {"names": names})
     for schema, name, one in found:
         table = quoted(schema, name)

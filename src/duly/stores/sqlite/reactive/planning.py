@@ -85,7 +85,7 @@ class Batch(NamedTuple):
     last: int
 
     def named(self) -> dict[str, int]:
-        return {"duly_reaction": self.reaction, "duly_source": self.source, "duly_last": self.last}
+        return {"our_reaction": self.reaction, "our_source": self.source, "our_last": self.last}
 
 
 def _plan_one(world: World, reaction: Reaction, batch: Batch) -> Steps[int]:

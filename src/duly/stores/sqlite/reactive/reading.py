@@ -84,11 +84,11 @@ def _choose(known: Stored, choice: Choice) -> Steps[list[Chosen]]:
     rows = yield Statement(
         text,
         {
-            "duly_reaction": known.number,
-            "duly_key": choice.key,
-            "duly_states": pack([str(state) for state in choice.states]) if choice.states else None,
-            "duly_error": None if choice.error is None else choice.error.lower(),
-            "duly_anywhere": int(choice.where is None),
+            "our_reaction": known.number,
+            "our_key": choice.key,
+            "our_states": pack([str(state) for state in choice.states]) if choice.states else None,
+            "our_error": None if choice.error is None else choice.error.lower(),
+            "our_anywhere": int(choice.where is None),
         },
     )
     return [Chosen(tuple(row[:4]), row[4], row[5]) for row in rows]
@@ -105,7 +105,7 @@ def revisit(choice: Choice) -> Steps[int]:
     known = yield from _known(choice.task)
     found = yield from _choose(known, choice)
     for one in found:
-        yield Statement(ROWS["revisit"], {"duly_reaction": known.number, "key": one.key})
+        yield Statement(ROWS["revisit"], {"our_reaction": known.number, "key": one.key})
         about = {"source": known.source, "reaction": known.number}
         yield Statement(CHANGE["append"], stored(one.parts) | about)
     return len(found)

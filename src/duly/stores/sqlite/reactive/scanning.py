@@ -43,7 +43,7 @@ def scan(world: World, limit: int) -> Steps[int | None]:
         return None
     ((number, source, definition, text),) = found
     progress = json.loads(text)
-    about = {"duly_source": source, "duly_reaction": number, "duly_quiet": int(progress["quiet"])}
+    about = {"our_source": source, "our_reaction": number, "our_quiet": int(progress["quiet"])}
     step = _step_rows if progress["phase"] == "rows" else _step_documents
     try:
         shape = yield from shape_of(Reaction.read(definition))
@@ -72,11 +72,11 @@ def _step_rows(shape: Shape, about: dict[str, Any], progress: dict[str, Any], li
 
 def _step_documents(shape: Shape, about: dict[str, Any], progress: dict[str, Any], limit: int) -> Steps[int]:
     after = progress["after"]
-    given = {"reaction": about["duly_reaction"], "limit": limit, "after": after}
+    given = {"reaction": about["our_reaction"], "limit": limit, "after": after}
     ((last, count),) = yield Statement(DOCUMENT["first" if after is None else "next"], given)
     if last is not None:
-        beyond = "true" if after is None else "duly_document.key > :duly_after"
-        stretch = {"duly_after": after, "duly_last": last}
+        beyond = "true" if after is None else "duly_document.key > :our_after"
+        stretch = {"our_after": after, "our_last": last}
         yield Trial(shape.statement("scan_documents", beyond=beyond), about | stretch)
     progress |= {"after": last} if count == limit else {"phase": "over"}
     return 0
@@ -86,7 +86,7 @@ def _range(
     shape: Shape, name: str, after: Sequence[Any] | None, limit: int, about: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """The statement for the rows behind a key, or for the first ones: an index serves each, but not both."""
-    given = about | {"duly_limit": limit}
+    given = about | {"our_limit": limit}
     if after is None:
         return shape.statement(name, beyond="true"), given
     return shape.statement(name), given | shape.bound(after)

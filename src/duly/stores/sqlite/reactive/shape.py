@@ -65,7 +65,7 @@ class Shape:
     def statement(self, name: str, **words: str) -> str:
         """A statement of `rows.sql` about this table."""
         key = [self.column(one) for one in self.key]
-        after = ", ".join(f":duly_{part}" for part in self.parts)
+        after = ", ".join(f":our_{part}" for part in self.parts)
         names = {
             "table": self.table,
             "parts": ", ".join(self.parts),
@@ -76,7 +76,7 @@ class Shape:
             "has_key": " and ".join(f"{one} is not null" for one in key),
             "join": self._pairs(key, "duly_wanted.duly_"),
             "document_join": self._pairs(key, "duly_document."),
-            "is_key": self._pairs(key, ":duly_"),
+            "is_key": self._pairs(key, ":our_"),
             "beyond": f"({', '.join(key)}) > ({after})",
             "first": key[0],
             "first_key": quoted(self.key[0]),
@@ -97,7 +97,7 @@ class Shape:
     def bound(self, parts: Sequence[Any]) -> dict[str, Any]:
         """Values of the key for `is_key` and `after`."""
         given = [*parts, *[None] * (len(self.key) - len(parts))]
-        return {f"duly_{part}": value for part, value in zip(self.parts, given, strict=True)}
+        return {f"our_{part}": value for part, value in zip(self.parts, given, strict=True)}
 
 
 def stored(parts: Sequence[Any]) -> dict[str, Any]:

@@ -26,6 +26,10 @@ order by indexrelid, place
 -- name: complaint
 select {schema}.complaint(%(relation)s, %(name)s, %(condition)s)
 
+-- name: mark
+-- Two stores may follow one table: what tells their triggers apart is whose function they call.
+select '{literal}.capture()'::regprocedure::oid::int8
+
 -- name: installed
 select count(*) from pg_trigger
 where tgrelid = %(oid)s::int8::oid and tgname = any (%(names)s::name[]) and tgenabled = 'A'

@@ -36,7 +36,7 @@ drop trigger if exists duly_capture_{source}_{event}
 with duly_wanted as (
     select {named_parts}, min(coalesce(is_quiet, 0)) as duly_quiet
     from duly_change
-    where number <= :duly_last and source = :duly_source and (reaction is null or reaction = :duly_reaction)
+    where number <= :our_last and source = :our_source and (reaction is null or reaction = :our_reaction)
         and {has_parts}
     group by {parts}
 )
@@ -46,21 +46,21 @@ from duly_wanted left join main.{table} on {join}
 
 -- name: scan_rows
 insert into duly_change (source, reaction, is_quiet, {parts})
-select :duly_source, :duly_reaction, :duly_quiet, {key}
+select :our_source, :our_reaction, :our_quiet, {key}
 from main.{table}
 where ({where}
 ) and {has_key} and {beyond}
 order by {key}
-limit :duly_limit
+limit :our_limit
 returning 1
 
 -- name: scan_documents
 -- Documents of a stretch that are known to match, and whose row does not, or is not there.
 insert into duly_change (source, reaction, is_quiet, part1, part2, part3, part4)
-select :duly_source, :duly_reaction, 0, part1, part2, part3, part4
+select :our_source, :our_reaction, 0, part1, part2, part3, part4
 from duly_document
-where duly_document.reaction = :duly_reaction and duly_document.is_matched = 1
-    and {beyond} and duly_document.key <= :duly_last
+where duly_document.reaction = :our_reaction and duly_document.is_matched = 1
+    and {beyond} and duly_document.key <= :our_last
     and not exists (select 1 from main.{table} where {document_join} and ({where}
 ))
 returning 1
@@ -72,7 +72,7 @@ from main.{table}
 where ({where}
 ) and {has_key} and {beyond}
 order by {key}
-limit :duly_limit
+limit :our_limit
 
 -- name: read
 select ({where}
@@ -94,12 +94,12 @@ drop table if exists temp.{table}
 -- name: choose
 select {document_parts}, duly_document.key, duly_document.job
 from duly_document left join duly_job as duly_found on duly_found.id = duly_document.job
-where duly_document.reaction = :duly_reaction
-    and (:duly_key is null or duly_document.key = :duly_key)
-    and (:duly_states is null or duly_found.state in (select value from json_each(:duly_states)))
-    and (:duly_error is null or instr(duly_found.error_folded, :duly_error) > 0)
-    and (:duly_anywhere or exists (select 1 from main.{table} where {document_join} and ({chosen}
+where duly_document.reaction = :our_reaction
+    and (:our_key is null or duly_document.key = :our_key)
+    and (:our_states is null or duly_found.state in (select value from json_each(:our_states)))
+    and (:our_error is null or instr(duly_found.error_folded, :our_error) > 0)
+    and (:our_anywhere or exists (select 1 from main.{table} where {document_join} and ({chosen}
 )))
 
 -- name: revisit
-update duly_document set seen = null where reaction = :duly_reaction and key = :key
+update duly_document set seen = null where reaction = :our_reaction and key = :key
