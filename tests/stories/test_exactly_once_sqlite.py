@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.stories.arrange import PATIENCE, Gate, ended, events, in_state, run_all, working
+from tests.stories.arrange import PATIENCE, Gate, ended, events, in_state, run_all, until, working
 from tests.stories.effects import Effects
 
 from duly import Duly, Run, SoftLimitExceeded
@@ -94,12 +94,11 @@ def test_a_body_that_waits_for_the_file_can_be_stopped(app: Duly, table: Effects
 
 def test_bodies_that_wait_are_handed_back_when_the_worker_stops(app: Duly, table: Effects) -> None:
     gate = Gate()
-    waiting = threading.Semaphore(0)
+    runs: list[Run] = []
 
     @app.task(delivery="exactly_once")
     def charge(run: Run, amount: int) -> None:
-        if amount:
-            waiting.release()
+        runs.append(run)
         table.add(run.connection, amount)
         if not amount:
             gate.wait_here()
@@ -107,9 +106,9 @@ def test_bodies_that_wait_are_handed_back_when_the_worker_stops(app: Duly, table
     jobs = [charge.enqueue(amount) for amount in range(3)]
     with working(app, grace="1s") as worker:
         gate.reached()
-        assert waiting.acquire(timeout=PATIENCE)
-        assert waiting.acquire(timeout=PATIENCE)
+        until(lambda: len(runs) == 3)
         worker.stop(now=True)
+        until(lambda: all(run.cancelled for run in runs))
         gate.open()
 
     assert table.all() in ([0], [])
