@@ -10,7 +10,7 @@ from tests.servers_redis import RedisServer
 from duly import Duly
 from duly.cli.checks import Level, journal
 from duly.errors import DefinitionError, SchemaMismatch, StoreError
-from duly.job import Delivery
+from duly.job import Decision, Delivery
 from duly.stores.redis import RedisStore
 from duly.stores.redis.address import parse
 from duly.stores.redis.server import LAYOUT, Facts, check
@@ -96,12 +96,16 @@ def test_at_most_once_needs_every_write_on_disk(
 def test_at_most_once_is_taken_where_every_write_is_on_disk(open_server: OpenServer) -> None:
     store = RedisStore(open_server("--appendonly", "yes", "--appendfsync", "always").url)
 
-    put_one(store, request(delivery=Delivery.AT_MOST_ONCE))
+    placed = put_one(store, request(delivery=Delivery.AT_MOST_ONCE))
     store.close()
+
+    assert placed.decision is Decision.CREATED
 
 
 def test_at_most_once_is_taken_when_the_loss_was_waived(server: RedisServer, open_store: OpenStore) -> None:
-    put_one(open_store(server.url), request(delivery=Delivery.AT_MOST_ONCE))
+    placed = put_one(open_store(server.url), request(delivery=Delivery.AT_MOST_ONCE))
+
+    assert placed.decision is Decision.CREATED
 
 
 @pytest.mark.parametrize(
