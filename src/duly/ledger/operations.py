@@ -15,7 +15,7 @@ from duly.ledger.dialect import Dialect
 from duly.ledger.terms import Terms
 from duly.ledger.values import Due, Issued, Mark, ReceiptState, ReceiptView, Refusal, Refused
 from duly.stores.drive import Operation, Steps
-from duly.stores.sqlite.operations.moment import span
+from duly.stores.tables.instants import span
 
 A_MOMENT: Final = timedelta(seconds=1)
 """When to come back if somebody else is claiming or completing at this very moment."""

@@ -19,7 +19,7 @@ from duly.ledger.operations import Operations
 from duly.ledger.terms import Terms
 from duly.ledger.values import Due, HandOver, Swept
 from duly.stores.drive import Operation
-from duly.stores.sqlite.operations.moment import duration
+from duly.stores.tables.instants import duration
 
 log = logging.getLogger("duly.ledger")
 

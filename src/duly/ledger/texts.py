@@ -10,19 +10,14 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Final
 
 from duly.stores.sqlite.migrate import Migration, parse
+from duly.stores.tables import texts
 
-_HEADING: Final = "-- name:"
 
-
-@cache
 def statements(dialect: str, operation: str) -> Mapping[str, str]:
     """Every statement of `DIALECT/sql/OPERATION.sql`, by its name."""
-    text = files("duly.ledger").joinpath(dialect, "sql", f"{operation}.sql").read_text(encoding="utf-8")
-    _, *parts = text.split(_HEADING)
-    return dict(_named(part) for part in parts)
+    return texts.statements(operation, f"duly.ledger.{dialect}")
 
 
 @cache
@@ -41,12 +36,3 @@ def commands(script: str) -> list[str]:
     """The statements of a migration, one by one. None of ours has a semicolon inside."""
     bare = re.sub(r"^\s*--.*$", "", script, flags=re.MULTILINE)
     return [command.strip() for command in bare.split(";") if command.strip()]
-
-
-def _named(part: str) -> tuple[str, str]:
-    name, _, body = part.partition("\n")
-    return name.strip(), "\n".join(line for line in body.splitlines() if _says_something(line))
-
-
-def _says_something(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("--")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from duly import codec
 from duly.stores.drive import Row
-from duly.stores.sqlite.operations.moment import duration, instant, instant_or_none
+from duly.stores.tables.instants import duration, instant, instant_or_none
 
 
 class ReceiptState(StrEnum):

@@ -17,9 +17,10 @@ from duly.stores.postgres.migrate import shipped
 from duly.stores.postgres.operations import Errand
 from duly.stores.postgres.operations.arrays import integers, restored, stored, words
 from duly.stores.postgres.operations.arrivals import Arrival, rehearse
-from duly.stores.postgres.operations.moment import Moment, duration, span
-from duly.stores.postgres.operations.texts import statements
+from duly.stores.postgres.operations.moment import Moment
 from duly.stores.sqlite.operations.intake import encode
+from duly.stores.tables.instants import duration, span
+from duly.stores.tables.texts import statements
 
 T = TypeVar("T")
 

@@ -15,8 +15,9 @@ from duly.stores.sqlite.driver import PATIENCE, Driver
 from duly.stores.sqlite.migrate import shipped
 from duly.stores.sqlite.operations.arrivals import Arrival, rehearse
 from duly.stores.sqlite.operations.intake import encode
-from duly.stores.sqlite.operations.moment import Moment, duration, span
-from duly.stores.sqlite.operations.texts import statements
+from duly.stores.sqlite.operations.moment import Moment
+from duly.stores.tables.instants import duration, span
+from duly.stores.tables.texts import statements
 
 T = TypeVar("T")
 

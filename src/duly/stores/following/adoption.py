@@ -14,7 +14,7 @@ from duly.reactive.plan import Upheaval, upheaval
 from duly.reactive.reaction import Cleaning, InForce, Reaction, is_adopted
 from duly.stores.changes import ABANDONED, Absent, Busy, Condition, Impossible, Standing, Tended
 from duly.stores.drive import Statement, Steps
-from duly.stores.sqlite.operations.moment import duration, instant_or_none, span
+from duly.stores.tables.instants import duration, instant_or_none, span
 
 LEFT = "No worker has known this task for a while: it left the code. It resumes when one does."
 

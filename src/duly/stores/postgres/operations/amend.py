@@ -15,11 +15,11 @@ from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.again import Repeat
 from duly.stores.postgres.operations.arrays import integers, stored
-from duly.stores.postgres.operations.moment import instant, stamp
 from duly.stores.postgres.operations.rows import Row
 from duly.stores.postgres.operations.select import matching
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import instant, stamp
 
 SQL = statements("amend")
 

@@ -10,14 +10,8 @@ from typing import Any, Final, NamedTuple
 from duly.job import Request
 from duly.stores.postgres.operations.arrays import booleans, integers, stored, stored_or_none, words
 from duly.stores.postgres.operations.lanes import Book, Track
-from duly.stores.postgres.operations.moment import (
-    instant_or_none,
-    span,
-    span_or_none,
-    stamp,
-    stamp_or_none,
-)
 from duly.stores.postgres.operations.world import digest
+from duly.stores.tables.instants import instant_or_none, span, span_or_none, stamp, stamp_or_none
 
 SMALL: Final = 2**15
 INTEGER: Final = 2**31

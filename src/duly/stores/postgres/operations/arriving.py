@@ -13,8 +13,8 @@ from duly.stores.postgres.operations import house
 from duly.stores.postgres.operations.arrays import integers, stored, stored_or_none, words
 from duly.stores.postgres.operations.house import SQL
 from duly.stores.postgres.operations.lanes import Book, Track
-from duly.stores.postgres.operations.moment import span, span_or_none, stamp, stamp_or_none
 from duly.stores.postgres.operations.world import World, digest
+from duly.stores.tables.instants import span, span_or_none, stamp, stamp_or_none
 
 TABLES: Final = ("insert_jobs", "insert_waiting", "insert_ended", "insert_words")
 ROOMS: Final = ("tallies", "windows", "markers", "switches", "locks", "starts", "delivered")

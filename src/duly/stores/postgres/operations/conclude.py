@@ -23,10 +23,10 @@ from duly.lifecycle import (
 from duly.stores.contract import Settlement
 from duly.stores.drive import Steps
 from duly.stores.postgres.operations.arrivals import Arrival
-from duly.stores.postgres.operations.moment import span, stamp, stamp_or_none
 from duly.stores.postgres.operations.put import place_arrivals, window_of
 from duly.stores.postgres.operations.rows import Row
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import span, stamp, stamp_or_none
 
 
 def settle_row(world: World, row: Row, settlement: Settlement) -> Steps[Settled]:

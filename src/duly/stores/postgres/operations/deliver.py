@@ -10,11 +10,11 @@ from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import integers, words
 from duly.stores.postgres.operations.arrivals import Arrival, keyed, rehearse
-from duly.stores.postgres.operations.moment import span
 from duly.stores.postgres.operations.put import SQL as PUT
 from duly.stores.postgres.operations.put import place_arrivals
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import span
 
 SQL = statements("deliver")
 

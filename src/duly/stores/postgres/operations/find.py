@@ -13,11 +13,11 @@ from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import integers, restored, stored
 from duly.stores.postgres.operations.arrivals import Arrival
 from duly.stores.postgres.operations.intake import pending_of
-from duly.stores.postgres.operations.moment import instant, instant_or_none
 from duly.stores.postgres.operations.rows import Row, job_of
 from duly.stores.postgres.operations.select import matching
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import instant, instant_or_none
 
 SQL = statements("find")
 

@@ -11,11 +11,11 @@ from duly.stores.house import ARRIVED, RECORDS, Belonging, Furniture, Notice, Ob
 from duly.stores.postgres.operations import switches
 from duly.stores.postgres.operations.arrays import restored, words
 from duly.stores.postgres.operations.find import histories_of
-from duly.stores.postgres.operations.moment import duration, instant, instant_or_none
 from duly.stores.postgres.operations.rows import Row, job_of
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
 from duly.stores.sqlite.operations.intake import FORMAT
+from duly.stores.tables.instants import duration, instant, instant_or_none
 
 SQL = statements("house")
 

@@ -17,11 +17,11 @@ from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import integers, restored, stored, words
 from duly.stores.postgres.operations.fences import new_seed, secret
 from duly.stores.postgres.operations.lanes import Book, Track
-from duly.stores.postgres.operations.moment import instant
 from duly.stores.postgres.operations.room import Room
 from duly.stores.postgres.operations.sight import START, Point, Sight
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import instant
 
 SQL = statements("lend")
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from duly.stores.contract import Grip
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import stored
-from duly.stores.postgres.operations.moment import span
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import span
 
 SQL = statements("locks")
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.deliver import forget
-from duly.stores.postgres.operations.moment import span
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import span
 
 SQL = statements("prune")
 CHANGE = statements("change")

@@ -13,10 +13,10 @@ from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import stored, stored_or_none, words
 from duly.stores.postgres.operations.arrivals import Arrival, are_alike, arrays, columns, keyed
 from duly.stores.postgres.operations.lanes import Track
-from duly.stores.postgres.operations.moment import instant, span, span_or_none, stamp
 from duly.stores.postgres.operations.rows import Peer
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World, digest
+from duly.stores.tables.instants import instant, span, span_or_none, stamp
 
 SQL = statements("put")
 LOOK: Final = "    where not exists (select 1 from {schema}.job where job.id = made.id)\n"

@@ -12,11 +12,11 @@ from duly.stores.contract import Order, Renewal, Settlement, WorkerCard
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import integers, stored, words
 from duly.stores.postgres.operations.fences import Loan, read, secret
-from duly.stores.postgres.operations.moment import span
 from duly.stores.postgres.operations.settle import settle
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.workers import card_columns
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import span
 
 SQL = statements("renew")
 

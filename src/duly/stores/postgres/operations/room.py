@@ -15,9 +15,9 @@ from typing import Final
 from duly.stores.contract import Ask, Lane
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import integers
-from duly.stores.postgres.operations.moment import span
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import span
 
 SQL = statements("claim")
 

@@ -11,7 +11,8 @@ from duly.job import Delivery, HistoryLine, Job, Overlap, State, Wish, serial_of
 from duly.stores.drive import Row as Values
 from duly.stores.postgres.operations.arrays import restored, restored_or_none, stored, stored_or_none
 from duly.stores.postgres.operations.lanes import Book, Track
-from duly.stores.postgres.operations.moment import Moment, instant, instant_or_none
+from duly.stores.postgres.operations.moment import Moment
+from duly.stores.tables.instants import instant, instant_or_none
 
 
 @dataclass(slots=True)

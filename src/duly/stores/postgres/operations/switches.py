@@ -5,9 +5,9 @@ from __future__ import annotations
 from duly.stores.contract import Scope, Switch
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import restored, stored
-from duly.stores.postgres.operations.moment import instant_or_none, stamp_or_none
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import instant_or_none, stamp_or_none
 
 SQL = statements("switches")
 

@@ -27,8 +27,8 @@ from duly.lifecycle import (
 from duly.stores.contract import Settlement
 from duly.stores.postgres.operations.arrays import integers, stored, stored_or_none, words
 from duly.stores.postgres.operations.fences import Loan
-from duly.stores.postgres.operations.moment import span, stamp, stamp_or_none
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.instants import span, stamp, stamp_or_none
 
 ALONE: Final = Standing()
 

@@ -18,9 +18,10 @@ from duly.lifecycle import HISTORY_LINES, move
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import integers, restored_or_none, stored, stored_or_none
 from duly.stores.postgres.operations.lanes import Book
-from duly.stores.postgres.operations.moment import Moment, stamp, stamp_or_none
+from duly.stores.postgres.operations.moment import Moment
 from duly.stores.postgres.operations.rows import Peer, Row
 from duly.stores.postgres.operations.texts import statements
+from duly.stores.tables.instants import stamp, stamp_or_none
 
 SQL = statements("row")
 

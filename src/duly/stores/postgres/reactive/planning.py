@@ -19,13 +19,13 @@ from duly.stores.drive import Statement, Steps
 from duly.stores.following.adoption import scan_text
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import booleans, integers, words
-from duly.stores.postgres.operations.moment import instant_or_none, span, stamp_or_none
 from duly.stores.postgres.operations.put import put
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World, digest
 from duly.stores.postgres.reactive.capture import ADOPTION, REACTION, shape_of
 from duly.stores.postgres.reactive.shape import SQL as ROWS
 from duly.stores.postgres.reactive.shape import Shape
+from duly.stores.tables.instants import instant_or_none, span, stamp_or_none
 
 CHANGE = statements("change")
 

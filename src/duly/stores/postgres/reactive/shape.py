@@ -17,9 +17,9 @@ from psycopg import sql
 from duly.reactive.reaction import Reaction, fingerprint
 from duly.stores.changes import Anatomy, key_of, watch_of
 from duly.stores.postgres.operations.arrays import words
-from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.reactive.values import read
 from duly.stores.postgres.spelling import bare
+from duly.stores.tables.texts import statements
 
 SQL = statements("rows", "duly.stores.postgres.reactive")
 PARTS: Final = ("duly_part1", "duly_part2", "duly_part3", "duly_part4")

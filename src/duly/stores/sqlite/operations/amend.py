@@ -8,11 +8,11 @@ from duly.lifecycle import move
 from duly.stores.contract import Amended, Amendment, Cancel, Delete, Postpone, Revive, Selection
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.intake import absorb
-from duly.stores.sqlite.operations.moment import instant, stamp
 from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.select import matching
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import instant, stamp
 
 SQL = statements("amend")
 

@@ -8,13 +8,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from duly.job import Request
-from duly.stores.sqlite.operations.moment import (
-    instant_or_none,
-    span,
-    span_or_none,
-    stamp,
-    stamp_or_none,
-)
+from duly.stores.tables.instants import instant_or_none, span, span_or_none, stamp, stamp_or_none
 
 ROOM: Final = 2**62
 """Half of what a column holds, so that a time and a length can be added."""

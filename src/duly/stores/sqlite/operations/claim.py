@@ -18,9 +18,9 @@ from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.lanes import FOREVER, SQL, Holds, Room, Track, serves
-from duly.stores.sqlite.operations.moment import instant, instant_or_none, span
 from duly.stores.sqlite.operations.recover import Borrower, borrowers, expire, recover
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import instant, instant_or_none, span
 
 SLACK = 16
 """Rows read per track beyond its share, so that an uneven backlog rarely needs a second reading."""

@@ -8,11 +8,11 @@ from duly.job import Decision
 from duly.stores.contract import REMEMBERED, Parcel, Placed
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.arrivals import Arrival, rehearse
-from duly.stores.sqlite.operations.moment import span
 from duly.stores.sqlite.operations.put import SQL as PUT
 from duly.stores.sqlite.operations.put import put_arrivals
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import span
 
 SQL = statements("deliver")
 

@@ -13,12 +13,12 @@ from duly.stores.sqlite.operations.arrivals import Arrival
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import pending_of
 from duly.stores.sqlite.operations.lanes import SQL as CLAIM
-from duly.stores.sqlite.operations.moment import instant, instant_or_none
 from duly.stores.sqlite.operations.rows import Row, job_of, lease_end
 from duly.stores.sqlite.operations.select import matching
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.workers import SQL as WORKERS
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import instant, instant_or_none
 
 SQL = statements("find")
 

@@ -17,7 +17,11 @@ from duly.stores.sqlite.operations import switches
 from duly.stores.sqlite.operations.batch import pack as packed
 from duly.stores.sqlite.operations.find import histories_of
 from duly.stores.sqlite.operations.intake import FORMAT, absorb
-from duly.stores.sqlite.operations.moment import (
+from duly.stores.sqlite.operations.rows import Row, job_of
+from duly.stores.sqlite.operations.settle import settle
+from duly.stores.sqlite.operations.texts import statements
+from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import (
     duration,
     duration_or_none,
     instant,
@@ -27,10 +31,6 @@ from duly.stores.sqlite.operations.moment import (
     stamp,
     stamp_or_none,
 )
-from duly.stores.sqlite.operations.rows import Row, job_of
-from duly.stores.sqlite.operations.settle import settle
-from duly.stores.sqlite.operations.texts import statements
-from duly.stores.sqlite.operations.world import World
 
 SQL = statements("house")
 

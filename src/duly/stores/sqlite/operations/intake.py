@@ -18,7 +18,11 @@ from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.arrivals import Arrival, rehearse
 from duly.stores.sqlite.operations.batch import pack
-from duly.stores.sqlite.operations.moment import (
+from duly.stores.sqlite.operations.put import SQL as PUT
+from duly.stores.sqlite.operations.put import put, put_arrivals
+from duly.stores.sqlite.operations.texts import statements
+from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import (
     duration,
     duration_or_none,
     instant_or_none,
@@ -26,10 +30,6 @@ from duly.stores.sqlite.operations.moment import (
     span_or_none,
     stamp_or_none,
 )
-from duly.stores.sqlite.operations.put import SQL as PUT
-from duly.stores.sqlite.operations.put import put, put_arrivals
-from duly.stores.sqlite.operations.texts import statements
-from duly.stores.sqlite.operations.world import World
 
 SQL = statements("intake")
 

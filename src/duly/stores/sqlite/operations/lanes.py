@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from duly.stores.contract import Ask, Lane, Scope
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
-from duly.stores.sqlite.operations.moment import span
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import span
 
 SQL = statements("claim")
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from duly.stores.contract import Grip
 from duly.stores.drive import Statement, Steps
-from duly.stores.sqlite.operations.moment import span
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import span
 
 SQL = statements("locks")
 

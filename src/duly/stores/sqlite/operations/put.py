@@ -12,9 +12,9 @@ from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.arrivals import Arrival, are_alike, columns
 from duly.stores.sqlite.operations.batch import is_cut_short, pack
-from duly.stores.sqlite.operations.moment import instant, span, span_or_none, stamp
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import instant, span, span_or_none, stamp
 
 SQL = statements("put")
 

@@ -11,11 +11,11 @@ from duly.stores.contract import Order, Renewal, Settlement, WorkerCard
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import absorb
-from duly.stores.sqlite.operations.moment import span
 from duly.stores.sqlite.operations.settle import settle
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.workers import card_columns
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import span
 
 SQL = statements("renew")
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from duly.job import Delivery, HistoryLine, Job, Overlap, State, Wish
-from duly.stores.sqlite.operations.moment import Moment, instant, instant_or_none
+from duly.stores.sqlite.operations.moment import Moment
+from duly.stores.tables.instants import instant, instant_or_none
 
 
 @dataclass(slots=True)

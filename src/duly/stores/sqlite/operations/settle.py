@@ -27,11 +27,11 @@ from duly.stores.contract import Settlement
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import absorb
-from duly.stores.sqlite.operations.moment import span, stamp, stamp_or_none
 from duly.stores.sqlite.operations.put import put, window_of
 from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import span, stamp, stamp_or_none
 
 SQL = statements("settle")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from duly.stores.contract import Scope, Switch
 from duly.stores.drive import Statement, Steps
-from duly.stores.sqlite.operations.moment import instant_or_none, stamp_or_none
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import instant_or_none, stamp_or_none
 
 SQL = statements("switches")
 

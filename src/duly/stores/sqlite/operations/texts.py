@@ -1,30 +1,12 @@
-"""The SQL of each operation, read once from the file that bears its name.
-
-A file opens with what it promises; a line `-- name: word` starts each of its statements.
-"""
+"""This store's own SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from typing import Final
 
-_HEADING: Final = "-- name:"
+from duly.stores.tables import texts
 
 
-@cache
-def statements(operation: str, package: str = "duly.stores.sqlite") -> Mapping[str, str]:
+def statements(operation: str) -> Mapping[str, str]:
     """Every statement of `sql/<operation>.sql`, by its name."""
-    text = files(package).joinpath("sql", f"{operation}.sql").read_text(encoding="utf-8")
-    _, *parts = text.split(_HEADING)
-    return dict(_named(part) for part in parts)
-
-
-def _named(part: str) -> tuple[str, str]:
-    name, _, body = part.partition("\n")
-    return name.strip(), "\n".join(line for line in body.splitlines() if _says_something(line))
-
-
-def _says_something(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("--")
+    return texts.statements(operation, "duly.stores.sqlite")

@@ -7,9 +7,9 @@ from typing import Any
 
 from duly.stores.contract import Attendance, WorkerCard
 from duly.stores.drive import Statement, Steps
-from duly.stores.sqlite.operations.moment import instant, stamp
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.instants import instant, stamp
 
 SQL = statements("workers")
 

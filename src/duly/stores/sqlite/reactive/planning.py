@@ -14,12 +14,12 @@ from duly.stores.changes import FLOOD, Impossible, Planned
 from duly.stores.drive import Statement, Steps, Trial
 from duly.stores.following.adoption import scan_text
 from duly.stores.sqlite.operations.batch import is_cut_short, pack
-from duly.stores.sqlite.operations.moment import instant_or_none, span, stamp_or_none
 from duly.stores.sqlite.operations.put import put
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
 from duly.stores.sqlite.reactive.capture import ADOPTION, REACTION, shape_of
 from duly.stores.sqlite.reactive.shape import Shape, key_text, stored
+from duly.stores.tables.instants import instant_or_none, span, stamp_or_none
 
 CHANGE = statements("change")
 DOCUMENT = statements("document")

@@ -15,7 +15,7 @@ from typing import Any
 
 from duly.reactive.reaction import Reaction
 from duly.stores.changes import Anatomy, key_of, watch_of
-from duly.stores.sqlite.operations.texts import statements
+from duly.stores.tables.texts import statements
 
 SQL = statements("rows", "duly.stores.sqlite.reactive")
 _WORD = re.compile(r"\{(\w+)\}")
