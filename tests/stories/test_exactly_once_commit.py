@@ -2,81 +2,22 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Generator
-from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.servers import postgres_schema, postgres_url
 from tests.stories.arrange import ended, events, in_state, working
 from tests.stories.conftest import OPTIONS
+from tests.stories.cutter import COMMIT, Cutter
 from tests.stories.effects import Effects
 
 from duly import Duly, Run
 
-COMMIT: Final = b"Q\x00\x00\x00\x0bcommit\x00"
-CHUNK: Final = 65536
-
-
-class Cutter:
-    """Stands between the worker and the server, and cuts the connection of one body at its COMMIT."""
-
-    def __init__(self, when: Literal["before", "after"]) -> None:
-        self._when = when
-        self._server = f"{parse_qs(urlsplit(postgres_url()).query)['host'][0]}/.s.PGSQL.5432"
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.cuts = 0
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://postgres@127.0.0.1:{self._listener.getsockname()[1]}/postgres"
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(self._server)
-                is_cut = threading.Event()
-                threading.Thread(target=self._forward, args=(client, server, is_cut), daemon=True).start()
-                threading.Thread(target=_pass_on, args=(server, client, is_cut), daemon=True).start()
-
-    def _forward(self, client: socket.socket, server: socket.socket, is_cut: threading.Event) -> None:
-        is_a_bodys = False
-        with suppress(OSError):
-            while said := client.recv(CHUNK):
-                is_a_bodys = is_a_bodys or b"set local duly.run" in said
-                if is_a_bodys and said == COMMIT and not self.cuts:
-                    self.cuts += 1
-                    is_cut.set()
-                    said = b"" if self._when == "before" else said
-                server.sendall(said)
-                if is_cut.is_set():
-                    break
-        with suppress(OSError):
-            server.shutdown(socket.SHUT_WR)
-
-
-def _pass_on(server: socket.socket, client: socket.socket, is_cut: threading.Event) -> None:
-    """What the server says reaches the client, unless it was cut off: then it only learns that it was."""
-    with suppress(OSError), server, client:
-        while answer := server.recv(CHUNK):
-            if not is_cut.is_set():
-                client.sendall(answer)
-        client.shutdown(socket.SHUT_RDWR)
-
 
 @pytest.fixture(params=["before", "after"])
 def cutter(request: pytest.FixtureRequest) -> Generator[Cutter, None, None]:
-    cutter = Cutter(request.param)
+    cutter = Cutter(COMMIT, request.param)
     yield cutter
     cutter.close()
 
@@ -97,7 +38,7 @@ def effects(app: Duly) -> Generator[Effects, None, None]:
 
 
 def was_committed(cutter: Cutter) -> bool:
-    return cutter._when == "after"  # pyright: ignore[reportPrivateUsage]
+    return cutter.when == "after"
 
 
 def test_a_lost_answer_is_looked_up(app: Duly, cutter: Cutter, effects: Effects) -> None:

@@ -3,7 +3,8 @@
 CPython can raise an exception in another thread, but only "whenever that thread next runs bytecode", which
 may be after its body has ended and another one has begun. So every body has a fence of its own: an interrupt
 is sent only while the body is inside the fence, and a body that leaves it takes back what has not struck yet.
-An interrupt can still strike on the way out, in the few steps here; `_absorbing` catches those.
+An interrupt can still strike on the way out, in the few steps here; `_absorbing` catches those. Inside a body
+`shielded` steps outside for a moment: what must not be torn apart is not.
 
 A body stuck in C code cannot be interrupted at all: that needs a child process.
 """
@@ -17,12 +18,13 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from duly.errors import SoftLimitExceeded
 from duly.executors.deadlines import Deadlines
 from duly.executors.errands import PoolClosed, Stopped
 
+T = TypeVar("T")
 Body = Callable[[], Any]
 Done = Callable[[Any, BaseException | None], None]
 Run = Callable[["Token"], None]
@@ -77,7 +79,7 @@ class Token:
         self.result: Any = None
         self.failure: BaseException | None = None
         self.has_ended = False  # the body returned or raised by itself
-        self.refusal: BaseException | None = None  # why it must not begin
+        self.refusal: BaseException | None = None  # why it must not begin, or go on
         self.thread: int | None = None  # where it runs, while it is inside the fence
         self.interrupts = 0
         # Reentrant: a thread struck while it holds the fence takes it again and goes on.
@@ -86,9 +88,21 @@ class Token:
     def enter(self) -> None:
         """Step inside the fence, unless the body was called off."""
         with self.fence:
-            if self.refusal is not None:
-                raise self.refusal
             self.thread = threading.get_ident()
+            refusal, self.refusal = self.refusal, None
+            if refusal is not None:
+                raise refusal
+
+    def step_outside(self, act: Callable[[], T]) -> T:
+        """Do this outside the fence; an interrupt that comes meanwhile is raised on the way back in."""
+        try:
+            with self.fence:
+                self.thread = None
+            for _ in range(100):  # one that was sent before strikes in the first step, so before the act
+                pass
+            return act()
+        finally:
+            self.enter()
 
     def leave(self) -> None:
         """Step outside: no interrupt is sent from here on, and one that was sent no longer strikes."""
@@ -225,8 +239,21 @@ def _call_off(token: Token, exception: type[BaseException]) -> bool:
     return True
 
 
+_here = threading.local()
+
+
+def shielded(act: Callable[[], T]) -> T:
+    """In a body's thread: do something short that no interrupt may tear apart. One that comes waits for it.
+
+    What the act makes it must keep by itself: its value is lost to an interrupt that was waiting.
+    """
+    token: Token | None = getattr(_here, "token", None)
+    return act() if token is None else token.step_outside(act)
+
+
 def _attempt(token: Token) -> None:
     try:
+        _here.token = token
         token.enter()
         token.result = token.body()
     except BaseException as failure:

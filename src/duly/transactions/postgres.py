@@ -109,7 +109,7 @@ class PostgresTransaction:
 
     def roll_back(self) -> None:
         self._take_over()
-        with suppress(psycopg.Error):
+        with suppress(Exception):  # one that cannot roll back is not fit either, and closed: that rolls back
             if self._wire.info.transaction_status is TransactionStatus.ACTIVE:
                 self._wire.cancel_safe(timeout=1.0)
                 self._wire.close()
@@ -193,7 +193,7 @@ class AsyncPostgresTransaction:
 
     async def roll_back(self) -> None:
         self._take_over()
-        with suppress(psycopg.Error):
+        with suppress(Exception):
             if self._wire.info.transaction_status is TransactionStatus.ACTIVE:
                 await self._wire.cancel_safe(timeout=1.0)
                 await self._wire.close()
@@ -264,52 +264,60 @@ class PostgresSource:
 
     def _forget_parents(self) -> None:
         if self._pid != os.getpid():
-            self._inherited += [*self._idle, *self._idle_on.values()]
+            self._inherited += [self._idle, *self._idle_on.values()]
             self._idle, self._idle_on, self._pid = [], weakref.WeakKeyDictionary(), os.getpid()
 
     def _open(self) -> BodyConnection:
         try:
             wire = BodyConnection.open(self._address, self.patience)
-            wire.greet(self._greeting)
-            wire.autocommit = False  # a second guard: the driver itself would begin, not go without
+            assert isinstance(wire, BodyConnection)
+            try:
+                wire.greet(self._greeting)
+                wire.autocommit = False  # a second guard: the driver itself would begin, not go without
+            except BaseException:
+                wire.close()
+                raise
         except psycopg.Error as error:
             raise unreachable(error, self._address) from error
-        assert isinstance(wire, BodyConnection)
         wire.patience = 0.0
         return wire
 
     async def _aopen(self) -> AsyncBodyConnection:
         try:
             wire = await AsyncBodyConnection.open(self._address, self.patience)
-            await wire.greet(self._greeting)
-            await wire.set_autocommit(False)
+            assert isinstance(wire, AsyncBodyConnection)
+            try:
+                await wire.greet(self._greeting)
+                await wire.set_autocommit(False)
+            except BaseException:
+                wire.pgconn.finish()
+                raise
         except psycopg.Error as error:
             raise unreachable(error, self._address) from error
-        assert isinstance(wire, AsyncBodyConnection)
         wire.patience = 0.0
         return wire
 
     def take_back(self, wire: BodyConnection) -> None:
-        """Keep it for the next run, unless something is wrong with it."""
+        """Keep it for the next run, unless something is wrong with it or there is no next."""
         wire.loan = None
-        if not wire.is_fit or self._is_closed:
+        with self._lock:
+            if is_kept := wire.is_fit and not self._is_closed:
+                _make_plain(wire)
+                self._idle.append(wire)
+        if not is_kept:
             wire.close()
             self._clear()
-            return
-        _make_plain(wire)
-        with self._lock:
-            self._idle.append(wire)
 
     async def atake_back(self, wire: AsyncBodyConnection) -> None:
         """The same for this event loop."""
         wire.loan = None
-        if not wire.is_fit or self._is_closed:
+        with self._lock:
+            if is_kept := wire.is_fit and not self._is_closed:
+                _make_plain(wire)
+                self._idle_on.setdefault(asyncio.get_running_loop(), []).append(wire)
+        if not is_kept:
             await wire.close()
             await self._aclear()
-            return
-        _make_plain(wire)
-        with self._lock:
-            self._idle_on.setdefault(asyncio.get_running_loop(), []).append(wire)
 
     def _clear(self) -> None:
         """After one connection was lost the others are likely to be dead too."""
@@ -326,11 +334,12 @@ class PostgresSource:
 
     def close(self) -> None:
         """Close what is not lent, without a word on loops, which may be gone; keep nothing from here on."""
-        self._is_closed = True
-        self._clear()
         with self._lock:
+            self._forget_parents()
+            self._is_closed = True
             idle = [wire for wires in self._idle_on.values() for wire in wires]
             self._idle_on.clear()
+        self._clear()
         for wire in idle:
             wire.pgconn.finish()
 

@@ -7,6 +7,7 @@ are compared, so a body that committed by itself is found out, whatever way it t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from datetime import timedelta
 from typing import Any, Final, NoReturn, TypeVar
@@ -16,7 +17,7 @@ from psycopg import errors
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, TransactionStatus
 
-from duly.errors import LeaseLost, TransactionEnded
+from duly.errors import LeaseLost, TransactionEnded, WrongConnection
 from duly.stores.drive import Operation, Row
 from duly.stores.postgres.attempt import Command
 from duly.stores.postgres.caller import ARRIVAL
@@ -25,7 +26,7 @@ from duly.stores.postgres.operations.moment import MOMENT
 from duly.stores.postgres.spelling import CLOCK, LOCK_PATIENCE, Spelling
 from duly.stores.postgres.wire import AsyncWire, Wire
 from duly.transactions.contract import CommitUnknown, Conflict, CutOff, IdledOut
-from duly.transactions.words import ABANDONED, ENDED, FAILED, NOT_YOURS, UNFINISHED
+from duly.transactions.words import ABANDONED, ENDED, FAILED, FORKED, NOT_YOURS, UNFINISHED
 
 T = TypeVar("T")
 
@@ -52,6 +53,7 @@ class Loan:
         self.mark = run_id.replace("'", "").replace("\\", "")
         idle = max(1000, lease // timedelta(milliseconds=1))
         self.beginning = BEGIN.format(idle=idle, mark=self.mark).encode()
+        self.pid = os.getpid()
         self.has_begun = False
         self.is_abandoned = False
         self.is_ours = False
@@ -59,6 +61,8 @@ class Loan:
 
     def must_begin(self, status: TransactionStatus) -> bool:
         """Whether a transaction must be opened before the body's next word goes out."""
+        if self.pid != os.getpid():
+            raise WrongConnection(FORKED.format(pid=self.pid))
         if self.is_ours or status is not TransactionStatus.IDLE:
             return False
         if self.has_begun:

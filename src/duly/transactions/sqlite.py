@@ -283,16 +283,16 @@ class SqliteSource:
         self._store = store
         self._lock = threading.Lock()
         self._idle: list[BodyConnection] = []
-        self._lent: weakref.WeakSet[BodyConnection] = weakref.WeakSet()
+        self._lent: set[BodyConnection] = set()
         self._is_closed = False
         _sources.add(self)
 
     def lend(self, run_id: str) -> SqliteTransaction:
         """A handle whose transaction begins with the first statement."""
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        connection = connection or self._open()
-        self._lent.add(connection)
+        self._store.open()
+        with self._lock:  # opening too: at a fork every open handle must be known
+            connection = self._idle.pop() if self._idle else self._open()
+            self._lent.add(connection)
         return SqliteTransaction(self, connection)
 
     async def alend(self, run_id: str) -> Any:
@@ -302,7 +302,6 @@ class SqliteSource:
         return AsyncSqliteTransaction(self.lend(run_id))
 
     def _open(self) -> BodyConnection:
-        self._store.open()
         try:
             connection = connect(self._store.address, factory=BodyConnection, isolation_level="IMMEDIATE")
         except sqlite3.Error as error:
@@ -313,38 +312,46 @@ class SqliteSource:
 
     def take_back(self, connection: BodyConnection) -> None:
         """Keep it for the next run, as it was; close what is not as it should be."""
-        self._lent.discard(connection)
-        if connection.transaction is None:
-            return
         connection.transaction = None
         connection.row_factory, connection.text_factory = None, str
         with self._lock:
+            if connection not in self._lent:
+                return  # said twice, or in a process forked from where it was lent
+            self._lent.discard(connection)
             if not connection.in_transaction and not self._is_closed and len(self._idle) < SHELF:
                 self._idle.append(connection)
-                return
-        connection.shut()
+            else:
+                connection.shut()
 
     def close(self) -> None:
         """Close what is not lent, and keep nothing from here on."""
-        self._is_closed = True
-        self.rest()
-
-    def rest(self) -> None:
-        """Before a fork: have no handle open that nobody uses."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.shut()
+            self._is_closed = True
+            self._rest()
+
+    def _rest(self) -> None:
+        while self._idle:
+            self._idle.pop().shut()
 
     # Forking: SQLite cannot serve a parent and a child through one handle, see connection.py of the store.
+
+    def hold_still(self) -> None:
+        """Before a fork: have no handle open that nobody uses, and let none come or go."""
+        self._lock.acquire()
+        self._rest()
+
+    def go_on(self) -> None:
+        """After a fork, in the parent."""
+        self._lock.release()
 
     def forget(self) -> None:
         """In a forked child: what the parent had lent to a body stays the parent's, and the file with it."""
         self._lock = threading.Lock()
         self.line = Line(self.path)
         if self._lent:
-            for connection in list(self._lent):
+            for connection in self._lent:
                 abandon(connection)
+            self._lent.clear()
             self._store.refuse(
                 f"{self.path} was in use by a task's transaction when process {os.getppid()} forked this "
                 "one; SQLite cannot serve both. Start the process by spawning instead."
@@ -354,15 +361,28 @@ class SqliteSource:
 _sources: weakref.WeakSet[SqliteSource] = weakref.WeakSet()
 
 
+_still: list[SqliteSource] = []
+"""Those whose lock the fork holds: one that is made meanwhile has none to let go of."""
+
+
 def _before_fork() -> None:
     for source in list(_sources):
-        source.rest()
+        source.hold_still()
+        _still.append(source)
+
+
+def _after_fork_in_parent() -> None:
+    while _still:
+        _still.pop().go_on()
 
 
 def _after_fork_in_child() -> None:
+    _still.clear()
     for source in list(_sources):
         source.forget()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )

@@ -24,3 +24,7 @@ UNFINISHED: Final = (
     "The body returned in the middle of a statement on run.connection (COPY or stream()). Finish it first."
 )
 ABANDONED: Final = "This run was told to stop before its transaction began."
+FORKED: Final = (
+    "run.connection belongs to process {pid}, from which this one was forked; two processes cannot speak on "
+    "one connection. Open one of its own here, or do the work in the body's own process."
+)

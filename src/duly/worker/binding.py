@@ -18,6 +18,7 @@ from duly.errors import (
     StoreError,
     WrongConnection,
 )
+from duly.executors.threads import shielded
 from duly.job import Delivery, Job, Request
 from duly.kinds.outcome import Effects, Raised
 from duly.lifecycle import Release, Settled, Verdict, error_of
@@ -55,12 +56,17 @@ UNCOMMITTED: Final = (
 )
 
 
+Shield = Callable[[Callable[[], None]], None]
+
+
 class Binding:
     """What ties one run to a transaction: `run.connection`, `run.complete`, and the end."""
 
-    def __init__(self, counter: Counter, holding: Holding) -> None:
+    def __init__(self, counter: Counter, holding: Holding, shield: Shield = shielded) -> None:
         self._counter = counter
         self._holding = holding
+        self._shield = shield
+        """Keeps interrupts out while a connection is opened: half of one would belong to nobody."""
         self._transaction: Transaction | None = None
         self._awaited: AsyncTransaction | None = None
         self._completed: Verdict | None = None
@@ -84,13 +90,17 @@ class Binding:
 
     def _lent(self) -> Transaction:
         if self._transaction is None:
-            try:
-                self._transaction = self._counter.source.lend(self._mark)
-            except StoreError as error:
-                self.outage = error
-                raise
-            self._holding.stop_by(self._transaction.abandon)
+            self._shield(self._lend)
+        assert self._transaction is not None
         return self._transaction
+
+    def _lend(self) -> None:
+        try:
+            self._transaction = self._counter.source.lend(self._mark)
+        except StoreError as error:
+            self.outage = error
+            raise
+        self._holding.stop_by(self._transaction.abandon)
 
     @property
     def _mark(self) -> str:
@@ -217,8 +227,7 @@ class Binding:
                 return self._rung(self._perform(transaction, ended))
             return self._told(self._explained(ended, is_cut_off=transaction.is_cut_off))
         finally:
-            transaction.roll_back()
-            transaction.give_back()
+            _end(transaction)
 
     def _perform(self, transaction: Transaction, ended: Concluded) -> Concluded:
         acts = self._counter.closing(ended, lambda: transaction.held)
@@ -246,8 +255,7 @@ class Binding:
                 return self._rung(await self._aperform(transaction, ended))
             return self._told(self._explained(ended, is_cut_off=transaction.is_cut_off))
         finally:
-            await transaction.roll_back()
-            await transaction.give_back()
+            await _aend(transaction)
 
     async def _aperform(self, transaction: AsyncTransaction, ended: Concluded) -> Concluded:
         acts = self._counter.closing(ended, lambda: transaction.held)
@@ -268,14 +276,12 @@ class Binding:
     def discard(self) -> None:
         """Undo everything, whatever the run says."""
         if self._transaction is not None:
-            self._transaction.roll_back()
-            self._transaction.give_back()
+            _end(self._transaction)
 
     async def adiscard(self) -> None:
         """The async twin of discard."""
         if self._awaited is not None:
-            await self._awaited.roll_back()
-            await self._awaited.give_back()
+            await _aend(self._awaited)
         self.discard()
 
     def drop(self) -> None:
@@ -315,6 +321,21 @@ class Binding:
             lost = Raised(UNCOMMITTED, reason="its completion was not committed")
             verdict = judge(holding, Effects(), lambda: lost)
         return Concluded(holding, verdict, () if ended.has_returned else ended.then, meant=meant)
+
+
+def _end(transaction: Transaction) -> None:
+    """Nothing is left of it, and its connection is not lost, whatever happens on the way."""
+    try:
+        transaction.roll_back()
+    finally:
+        transaction.give_back()
+
+
+async def _aend(transaction: AsyncTransaction) -> None:
+    try:
+        await transaction.roll_back()
+    finally:
+        await transaction.give_back()
 
 
 async def undisturbed(closing: Coroutine[Any, Any, T]) -> T:

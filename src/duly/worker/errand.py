@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -81,7 +82,7 @@ def perform(message: bytes, emit: Callable[[bytes], None]) -> bytes:
     task = find_task(order)
     _keep_memory_apart(task)
     holding = Holding(claim, task, started_at=SystemClock().now())
-    binding = Binding(counter_of(task, order.worker), holding)
+    binding = Binding(counter_of(task, order.worker), holding, _shielded)
     run = holding.run = Run(
         claim,
         task.options,
@@ -111,6 +112,14 @@ def _ended(holding: Holding, run: Run, binding: Binding) -> Concluded:
     except BaseException as error:  # SystemExit and the soft limit are the body's failures, not the child's
         ended = _raised(holding, run, error)
     return _closed(binding, ended)
+
+
+def _shielded(act: Callable[[], None]) -> None:
+    """Wishes come to the main thread only; a thread of the body's own needs no shield."""
+    if threading.current_thread() is threading.main_thread():
+        INTERRUPTS.shielded(act)
+    else:
+        act()
 
 
 def _closed(binding: Binding, ended: Concluded) -> Concluded:

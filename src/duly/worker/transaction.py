@@ -6,6 +6,7 @@ whose answer is known, or, where a COMMIT went unanswered, one that it must look
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from datetime import timedelta
@@ -79,6 +80,8 @@ class Counter:
         self._renewal = renewal
         """Extends the worker's lease in a commit before which nobody could."""
         self._source: Source | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
 
     @property
     def store(self) -> Store:
@@ -92,13 +95,18 @@ class Counter:
 
     @property
     def source(self) -> Source:
-        """Where transactions come from, made at first use."""
-        if self._source is None:
-            self._source = source_for(self.store, self.app.transactions, self.app.settings.lease)
-        return self._source
+        """Where transactions come from, made at first use: once, though several bodies may come first."""
+        with self._lock:
+            if self._source is None:
+                self._source = source_for(self.store, self.app.transactions, self.app.settings.lease)
+                if self._is_closed:  # for a body that was left behind: nobody comes after it
+                    self._source.close()
+            return self._source
 
     def close(self) -> None:
-        """Close connections that nobody uses."""
+        """Close connections that nobody uses, now and when the last bodies give theirs back."""
+        with self._lock:
+            self._is_closed = True
         if self._source is not None:
             self._source.close()
 
