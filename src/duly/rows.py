@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from datetime import timedelta
+from typing import Any, Final, cast
 
-from duly.errors import BadRequest
+from duly.errors import BadRequest, StoreUnavailable
 from duly.job import Delivery
 from duly.options import Options
 from duly.reactive.change import Facts, Found
 from duly.run import Binding, Run
 from duly.stores.changes import Changes, Glance
 from duly.stores.contract import Store
+
+AWAY: Final = timedelta(seconds=1)
+"""How long a run waits for a store that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,28 @@ class Rows:
         self, facts: Facts, columns: Sequence[str] | None, connection: Any, *, locks: bool
     ) -> Found | None:
         """One read, blocking."""
+        with self._excused():
+            return self._read(facts, columns, connection, locks=locks)
+
+    async def aread(
+        self, facts: Facts, columns: Sequence[str] | None, connection: Any, *, locks: bool
+    ) -> Found | None:
+        """One read, awaited."""
+        with self._excused():
+            return await self._aread(facts, columns, connection, locks=locks)
+
+    @contextmanager
+    def _excused(self) -> Generator[None, None, None]:
+        """A store that is away is not the body's fault: the run is put off, whatever its retry policy."""
+        try:
+            yield
+        except StoreUnavailable:
+            self.run.defer(AWAY)
+            raise
+
+    def _read(
+        self, facts: Facts, columns: Sequence[str] | None, connection: Any, *, locks: bool
+    ) -> Found | None:
         store = cast(Changes, self.store())
         operation = store.read_row(self._glance(facts, columns, locks=locks))
         if connection is not None:
@@ -36,10 +63,9 @@ class Rows:
         self._refuse(locks=locks)
         return store.run(operation)
 
-    async def aread(
+    async def _aread(
         self, facts: Facts, columns: Sequence[str] | None, connection: Any, *, locks: bool
     ) -> Found | None:
-        """One read, awaited."""
         store = cast(Changes, self.store())
         operation = store.read_row(self._glance(facts, columns, locks=locks))
         if connection is not None:

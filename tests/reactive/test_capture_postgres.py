@@ -309,3 +309,36 @@ class OtherPlace:
 
     def __init__(self, place: Place, store: Changes, schema: str) -> None:
         self.url, self.user, self.store, self.schema = place.url, place.user, store, schema
+
+
+def test_an_alarm_outlives_the_transactions_that_lean_on_it(shop: Shop) -> None:
+    """One that found a mark standing must not be looked at before it is over."""
+    shop.follow()
+    shop.order(1, "new")
+    shop.say("truncate orders")
+    with shop.place.user.transaction() as say:
+        say("set duly.change_log_limit = -1")
+        say("insert into orders (id, status) values (2, 'paid')")
+        shop.settle_down()
+        too_early = shop.work()
+
+    shop.settle_down()
+
+    assert too_early == []
+    assert keys(shop.work()) == [2]
+    assert shop.say(f"select count(*) from {shop.place.schema}.alarm") == [(0,)]
+
+
+def test_an_alarm_is_raised_also_by_a_transaction_that_sees_the_past(shop: Shop) -> None:
+    shop.follow()
+    with shop.place.user.transaction() as say:
+        say("set transaction isolation level repeatable read")
+        say("select 1")
+        shop.say("truncate orders")
+        shop.settle_down()
+        say("set duly.change_log_limit = -1")
+        say("insert into orders (id, status) values (2, 'paid')")
+
+    shop.settle_down()
+
+    assert keys(shop.work()) == [2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -167,3 +168,21 @@ class OtherPlace:
         self.url = url
         self.user = user
         self.store = cast(Changes, SqliteStore(url, clock=clock, namespace="other"))
+
+
+def test_a_reader_waits_for_a_writer_also_while_it_opens_the_file(shop: Shop, tmp_path: Path) -> None:
+    """With a rollback journal a committing writer keeps readers out, and a handle reads as it is opened."""
+    store = SqliteStore(shop.place.url)
+    writer = sqlite3.connect(tmp_path / "shop.db", isolation_level=None, check_same_thread=False)
+    writer.execute("pragma journal_mode=delete")
+    store.open()
+    writer.execute("begin exclusive")
+    ending = threading.Timer(0.4, writer.rollback)
+
+    ending.start()
+    found = store.run(cast(Changes, store).has_changes())
+
+    assert found is False
+    ending.join()
+    writer.close()
+    store.close()

@@ -8,7 +8,8 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import suppress
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 import sqlalchemy
@@ -18,6 +19,8 @@ from tests.stories.desk import Desk, paid
 from tests.stories.processes import ROOT
 
 from duly import BadRequest, Change, ConditionFailed, DefinitionError, Duly, Run, State
+from duly.errors import StoreBusy
+from duly.stores.changes import Changes, Glance
 
 
 @pytest.fixture
@@ -450,3 +453,25 @@ def test_a_condition_failed_of_the_bodys_own_is_a_skip_too(exact_app: Duly, desk
     run_all(exact_app)
 
     assert states(exact_app) == ["skipped"]
+
+
+def test_a_store_that_is_away_puts_the_run_off_whatever_its_policy(
+    exact_app: Duly, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = paid(exact_app, desk, retry=None)
+    store = cast(Changes, exact_app.store)
+    whole, faults = store.read_row, [StoreBusy("the file is locked")]
+
+    def read_row(glance: Glance) -> Any:
+        if faults:
+            raise faults.pop()
+        return whole(glance)
+
+    monkeypatch.setattr(store, "read_row", read_row)
+    monkeypatch.setattr("duly.rows.AWAY", timedelta(milliseconds=50))
+    desk.order(1)
+    with working(exact_app):
+        until(lambda: states(exact_app) == ["done"])
+
+    (job,) = exact_app.jobs.list(task="receipt")
+    assert (told.keys, job.attempt, job.deferrals) == ([1], 0, 1)

@@ -144,14 +144,16 @@ class Readers:
     def read(self, operation: Operation[T], patience: timedelta) -> T:
         """Perform on one consistent state of the file, which is let go at once: a held one pins the log."""
         is_wanted = deadline(patience)
-        with self._borrowed() as connection:
-            while True:
-                try:
+        while True:
+            try:
+                with (
+                    self._borrowed() as connection
+                ):  # opening a handle reads the file, and may find it locked
                     return self._read_once(connection, operation)
-                except sqlite3.OperationalError as error:
-                    if not is_busy(error) or not is_wanted():
-                        raise
-                pause_briefly()
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or not is_wanted():
+                    raise
+            pause_briefly()
 
     def close(self) -> None:
         """Close what is idle; what is lent closes when it comes back."""

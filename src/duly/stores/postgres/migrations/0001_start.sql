@@ -403,9 +403,31 @@ create table {schema}.document (
 
 create index document_reaction on {schema}.document (reaction, serial);
 
+-- Marks a table as one of which a change may have been missed. A mark that is there already serves, if nobody
+-- can take it down before this transaction ends: else the rows might be looked at before they are changed.
+create function {schema}.raise_alarm(origin integer, why text) returns void
+language plpgsql
+as $body$
+begin
+    begin
+        perform 1 from {schema}.alarm where alarm.source = origin limit 1 for share skip locked;
+        if found then
+            return;
+        end if;
+    exception when others then
+        null; -- in a transaction that sees the past: a mark more does no harm
+    end;
+    insert into {schema}.alarm (source, reason) values (origin, why);
+exception when others then
+    null; -- not breaking the write comes before not missing a change
+end
+$body$;
+
+revoke all on function {schema}.raise_alarm(integer, text) from public;
+
 -- Appends the keys of the rows that a statement touched. Whatever goes wrong in here must not reach the
--- statement: then the table is marked, to be looked at as a whole. Its settings make the text of a key the
--- same whoever writes.
+-- statement: then the table is marked, to be looked at as a whole. So it is when nobody has planned for so long
+-- that the keys would fill the disk. Its settings make the text of a key the same whoever writes.
 create function {schema}.capture() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -423,6 +445,9 @@ declare
 begin
     if tg_op = 'TRUNCATE' then
         raise exception 'the table was emptied';
+    end if;
+    if pg_relation_size(log::regclass) > coalesce(current_setting('duly.change_log_limit', true), '268435456')::int8 then
+        raise exception 'too many changes wait to be planned';
     end if;
     select string_agg(format('r.%I::text', name), ', ' order by place) into spelled
     from unnest(tg_argv) with ordinality as given (name, place) where place > 1;
@@ -447,12 +472,7 @@ begin
     end if;
     return null;
 exception when others then
-    begin
-        insert into {schema}.alarm (source, reason) select origin, sqlerrm
-        where not exists (select 1 from {schema}.alarm where alarm.source = origin);
-    exception when others then
-        null; -- not breaking the write comes before not missing a change
-    end;
+    perform {schema}.raise_alarm(origin, sqlerrm);
     return null;
 end
 $body$;
@@ -490,6 +510,24 @@ begin
     return true;
 exception when lock_not_available then
     return false;
+end
+$body$;
+
+-- Empty the log of changes with all the room it takes, if it can be had within a blink; the tables that had
+-- changes, or null.
+create function {schema}.empty_log() returns integer[]
+language plpgsql
+as $body$
+declare
+    sources integer[];
+begin
+    perform set_config('lock_timeout', '50ms', true);
+    lock table {schema}.change in access exclusive mode;
+    select coalesce(array_agg(distinct source), array[]::integer[]) into sources from {schema}.change;
+    truncate {schema}.change;
+    return sources;
+exception when lock_not_available then
+    return null;
 end
 $body$;
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from duly.job import Decision, Request, State, serial_of
 from duly.reactive.plan import Plan, Record, Sight, decide, request_for, sight_of
 from duly.reactive.reaction import Reaction
+from duly.stores import changes
 from duly.stores.changes import FLOOD, Condition, Impossible, Planned
 from duly.stores.drive import Statement, Steps
 from duly.stores.following.adoption import scan_text
@@ -62,20 +63,21 @@ def has_changes() -> Steps[bool]:
 
 def plan(world: World, limit: int) -> Steps[Planned]:
     """Consume changes, for every task that follows their tables."""
+    yield from _make_room()
     yield from _heed_alarms()
     if (yield from _is_flooded()):
         return (yield from _look_at_all())
-    changes = yield Statement(CHANGE["consume"], {"limit": limit})
-    if not changes:
+    consumed = yield Statement(CHANGE["consume"], {"limit": limit})
+    if not consumed:
         return Planned()
-    batches = yield from _batches(changes)
+    batches = yield from _batches(consumed)
     held = yield from serials.hold(world, {batch.serial(key) for batch in batches for key in batch.keys})
     yield Statement(ROWS["settings"])
     runs = 0
     for batch in batches:
         yield from _leave_for_later(batch, held)
         runs += yield from _plan_one(world, batch)
-    return Planned(len(changes), runs)
+    return Planned(len(consumed), runs)
 
 
 def examine(task: str, namespace: Callable[[str], str]) -> Steps[str | None]:
@@ -113,9 +115,16 @@ def _look_at_all() -> Steps[Planned]:
     return Planned(sum(count for _, count in gone))
 
 
-def _batches(changes: Iterable[Sequence[Any]]) -> Steps[list[Batch]]:
+def _make_room() -> Steps[None]:
+    """Nobody planned for so long that triggers stopped appending; those that did not were alarmed."""
+    for (sources,) in (yield Statement(CHANGE["empty_log"], {"limit": changes.LARGEST_LOG})):
+        for source in sources or ():  # none while somebody's transaction is at it: then later
+            yield Statement(REACTION["scan_source"], {"source": source, "scan": scan_text()})
+
+
+def _batches(consumed: Iterable[Sequence[Any]]) -> Steps[list[Batch]]:
     by_source: dict[int, list[Sequence[Any]]] = defaultdict(list)
-    for source, *change in changes:
+    for source, *change in consumed:
         by_source[source].append(change)
     found = yield Statement(REACTION["of_sources"], {"sources": integers(sorted(by_source))})
     batches = [Batch(number, source, Reaction.read(text)) for source, number, text in found]

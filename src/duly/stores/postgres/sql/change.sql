@@ -10,7 +10,14 @@ where ctid = any (array(select ctid from {schema}.change limit %(limit)s for upd
 returning source, key, reaction, is_quiet
 
 -- name: alarms
-delete from {schema}.alarm returning source
+-- Those that no transaction has leaned on which is still open: its change is not to be seen yet.
+delete from {schema}.alarm
+where ctid = any (array(select ctid from {schema}.alarm for update skip locked))
+returning source
+
+-- name: empty_log
+-- Where it has become so large that triggers append no more.
+select {schema}.empty_log() where pg_relation_size('{literal}.change') > %(limit)s
 
 -- name: is_flood
 select pg_relation_size('{literal}.change') > %(flood)s * 20

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from duly.job import Decision, Request, State
 from duly.reactive.plan import Plan, Record, Sight, decide, request_for, sight_of
 from duly.reactive.reaction import Reaction
+from duly.stores import changes
 from duly.stores.changes import FLOOD, Impossible, Planned
 from duly.stores.drive import Statement, Steps, Trial
 from duly.stores.following.adoption import scan_text
@@ -70,9 +71,10 @@ def _is_flooded() -> Steps[bool]:
 
 def _look_at_all() -> Steps[Planned]:
     """More changes than it is worth to go through: look at every row instead."""
-    for (source,) in (yield Statement(CHANGE["all_sources"])):
-        yield Statement(REACTION["scan_source"], {"source": source, "scan": scan_text()})
     ((first, last),) = yield Statement(CHANGE["flood"])
+    is_full = last - first >= changes.MOST_CHANGES
+    for (source,) in (yield Statement(CHANGE["all_sources"], {"is_full": is_full})):
+        yield Statement(REACTION["scan_source"], {"source": source, "scan": scan_text()})
     yield Statement(CHANGE["consume"], {"last": last})
     return Planned(last - first + 1)
 

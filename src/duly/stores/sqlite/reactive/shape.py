@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.reactive.reaction import Reaction
+from duly.stores import changes
 from duly.stores.changes import Anatomy, key_of, watch_of
 from duly.stores.tables.texts import statements
 
 SQL = statements("rows", "duly.stores.sqlite.reactive")
 _WORD = re.compile(r"\{(\w+)\}")
+_ROOM = "coalesce((select max(number) from duly_change) - (select min(number) from duly_change), 0) < {}"
 PARTS = ("part1", "part2", "part3", "part4")
 
 
@@ -84,6 +86,7 @@ class Shape:
             "new": ", ".join(f"new.{quoted(one)}" for one in self.key),
             "old": ", ".join(f"old.{quoted(one)}" for one in self.key),
             "watch": self.listed(self.watch),
+            "has_room": _ROOM.format(changes.MOST_CHANGES),
         }
         return filled(SQL[name], **(names | words | {"where": self.reaction.where or "true"}))
 

@@ -15,17 +15,19 @@ where list."unique" = 1 and list.partial = 0 and info.name is not null
 -- name: installed
 select name from main.sqlite_master where type = 'trigger' and sql in ({texts})
 
+-- Where nobody plans, changes above a number are not appended: from there on every row is looked at anyway.
+
 -- name: capture_insert
-CREATE TRIGGER duly_capture_{source}_insert after insert on {table} begin insert into duly_change (source, {parts}) values ({source}, {new}); end
+CREATE TRIGGER duly_capture_{source}_insert after insert on {table} begin insert into duly_change (source, {parts}) select {source}, {new} where {has_room}; end
 
 -- name: capture_update
-CREATE TRIGGER duly_capture_{source}_update after update on {table} begin insert into duly_change (source, {parts}) values ({source}, {new}); end
+CREATE TRIGGER duly_capture_{source}_update after update on {table} begin insert into duly_change (source, {parts}) select {source}, {new} where {has_room}; end
 
 -- name: capture_rekey
-CREATE TRIGGER duly_capture_{source}_rekey after update on {table} when ({old}) is not ({new}) begin insert into duly_change (source, {parts}) values ({source}, {old}); end
+CREATE TRIGGER duly_capture_{source}_rekey after update on {table} when ({old}) is not ({new}) begin insert into duly_change (source, {parts}) select {source}, {old} where {has_room}; end
 
 -- name: capture_delete
-CREATE TRIGGER duly_capture_{source}_delete after delete on {table} begin insert into duly_change (source, {parts}) values ({source}, {old}); end
+CREATE TRIGGER duly_capture_{source}_delete after delete on {table} begin insert into duly_change (source, {parts}) select {source}, {old} where {has_room}; end
 
 -- name: release
 drop trigger if exists duly_capture_{source}_{event}
