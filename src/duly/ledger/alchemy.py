@@ -79,6 +79,8 @@ class Permit:
 class AlchemyBodies:
     """Transactions for blocking bodies; those on a loop get them too, and block it."""
 
+    is_ambient = False
+
     def __init__(self, place: Place, perform: Perform, begin: Callable[[Any, timedelta], None]) -> None:
         self._place = place
         self._perform = perform
@@ -135,6 +137,8 @@ class AlchemyTransaction:
 
 class AsyncAlchemyBodies:
     """Transactions for bodies on a loop, with an AsyncEngine or an async_sessionmaker."""
+
+    is_ambient = False
 
     def __init__(self, place: Place, limit_idleness: Callable[[timedelta], bytes]) -> None:
         self._place = place

@@ -6,6 +6,7 @@ it first asks, and ends: the completion is the last thing said in it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -42,6 +43,11 @@ class AsyncTransaction(Protocol):
 class Bodies(Protocol):
     """Where the transactions of bodies come from. An idle one ends after `limit`, where the database can."""
 
+    @property
+    def is_ambient(self) -> bool:
+        """The body's statements find the transaction by themselves, so it is open before they come."""
+        ...
+
     def begin(self, limit: timedelta) -> Transaction: ...
     async def abegin(self, limit: timedelta) -> AsyncTransaction: ...
 
@@ -71,6 +77,10 @@ class Database(Protocol):
         ...
 
     async def arun_on(self, connection: Any, operation: Operation[T]) -> T: ...
+    def once_committed(self, act: Callable[[], object]) -> None:
+        """Do this when what `run` has written is there for others: at once, unless it joined something."""
+        ...
+
     def tend(self) -> None:
         """What a file needs from time to time."""
         ...

@@ -49,17 +49,19 @@ def exactly_once(
     name: str | None = None,
     id_argument: str = "execution_id",
     missing: Missing | None = None,
+    follows_runs: bool = True,
 ) -> Decorator:
     """Guard a function by a receipt in `ledger`. It goes nearest the function, below any `@task`.
 
     The execution id comes with the keyword `id_argument`, or is that of the Duly run it is called in. Without
-    either the function runs normally. A duplicate delivery is skipped: None is returned, at once.
+    either the function runs normally. A duplicate delivery is skipped: None is returned, at once. With
+    follows_runs=False only the keyword counts.
     """
     if missing not in (None, "skip", "create"):
         raise DefinitionError(f"missing={missing!r} says nothing. Use 'skip' or 'create'.")
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        guard = Guard(ledger, function, name, id_argument, missing)
+        guard = Guard(ledger, function, name, id_argument, missing, follows_runs=follows_runs)
         return guard.asynchronous() if inspect.iscoroutinefunction(function) else guard.blocking()
 
     return decorate
@@ -91,11 +93,14 @@ class Guard:
         name: str | None,
         id_argument: str,
         missing: Missing | None,
+        *,
+        follows_runs: bool = True,
     ) -> None:
         self._ledger = ledger
         self._function = function
         self._id_argument = id_argument
         self._missing = missing
+        self._follows_runs = follows_runs
         self.name = name or f"{home_of(function.__module__)}.{function.__qualname__}"
         self._signature = _signature(function)
         self._takes_id = id_argument in self._signature.parameters
@@ -144,7 +149,7 @@ class Guard:
         given = kwargs.get(self._id_argument) if self._takes_id else kwargs.pop(self._id_argument, None)
         if given is not None:
             return Delivery(checked_id(given), creates=self._missing == "create", run=None)
-        run = current_run.get()
+        run = current_run.get() if self._follows_runs else None
         if run is None:
             return None
         own_id = checked_id(f"{run.idempotency_key}/{self.name}")
@@ -179,6 +184,7 @@ class Guard:
             return self._function(*args, **kwargs)
         with self._beating(mark), as_current(receipt := self._receipt(mark)):
             try:
+                self._open_ambient(mark, receipt)
                 value = self._function(*self._inserted(args, kwargs, receipt), **kwargs)
                 reached("after_body", self.name)
                 receipt.finish(None if mark is None else self._ledger.operations.complete(mark))
@@ -218,6 +224,11 @@ class Guard:
                 raise
             reached("after_settle", self.name)
             return value
+
+    def _open_ambient(self, mark: Mark | None, receipt: Receipt) -> None:
+        """What the body writes without a connection in hand belongs to its transaction too."""
+        if mark is not None and self._ledger.database.bodies.is_ambient:
+            receipt.begun()
 
     def _receipt(self, mark: Mark | None) -> Receipt:
         return Receipt(mark, self._ledger.database.bodies, self._ledger.terms.lease, self._ledger.beat)
@@ -266,7 +277,13 @@ class Guard:
         view = self._ledger.run(self._ledger.operations.look(mark.id))
         if view is None or view.state is not ReceiptState.COMPLETED or view.mark != mark.mark:
             raise ReceiptLost(mark.id, mark.epoch) from error
-        log.info("the commit of receipt %s came through although its answer was lost: %s", mark.id, error)
+        # In a framework it may have been something after the commit that raised: that must be seen too.
+        log.warning(
+            "the commit of receipt %s came through although its answer was lost: %s",
+            mark.id,
+            error,
+            exc_info=error,
+        )
 
     def _outer_signature(self) -> inspect.Signature:
         """What callers and queues see: no Receipt, and the execution id."""

@@ -35,7 +35,7 @@ LONGEST_ID: Final = 300
 
 
 class Ledger:
-    """Receipts in the database at `place`: a URL, or an Engine or sessionmaker of SQLAlchemy."""
+    """Receipts in the database at `place`: a URL, SQLAlchemy's Engine or sessionmaker, "django:default"."""
 
     def __init__(  # noqa: PLR0913  each has a default, and a name at the call
         self,
@@ -124,7 +124,7 @@ class Ledger:
             return self.database.run_on(connection, operation)
         issued = self.database.run(operation)
         if issued.created and self._deliver is not None:
-            self.deliver(issued.id)
+            self.database.once_committed(lambda: self.deliver(issued.id))
         return issued
 
     async def aissue(

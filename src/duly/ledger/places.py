@@ -1,4 +1,4 @@
-"""From what a user hands over to a database: a URL, or an Engine or sessionmaker of SQLAlchemy."""
+"""From what a user hands over to a database: a URL, an alias of Django's, or an Engine of SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from duly.errors import DefinitionError, MissingExtra
 from duly.ledger.alchemy import AlchemyBodies, AsyncAlchemyBodies, EngineConnections, Place, understood
 from duly.ledger.database import Bodies, Database
+from duly.ledger.django.database import PREFIX as DJANGO
+from duly.ledger.django.database import DjangoDatabase
 from duly.ledger.sqlite.alchemy import perform_on, watch
 from duly.ledger.sqlite.body import SqliteBodies
 from duly.ledger.sqlite.database import SqliteDatabase
@@ -21,13 +23,15 @@ from duly.urls import masked
 
 def database_at(place: Any, namespace: str, patience: timedelta) -> Database:
     """The database that `place` names or leads to."""
+    if isinstance(place, str) and place.startswith(DJANGO):
+        return DjangoDatabase(place.removeprefix(DJANGO) or "default", namespace, patience)
     if isinstance(place, str):
         return _at_url(place, namespace, patience)
     found = understood(place)
     if found is None:
         raise DefinitionError(
-            f"{masked(repr(place))} leads to no database. Pass sqlite:///app.db, postgresql://…, or an "
-            "Engine or sessionmaker (or their async kin) of SQLAlchemy."
+            f"{masked(repr(place))} leads to no database. Pass sqlite:///app.db, postgresql://…, "
+            "'django:default', or an Engine or sessionmaker (or their async kin) of SQLAlchemy."
         )
     return _through_engine(found, namespace, patience)
 

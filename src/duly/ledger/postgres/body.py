@@ -28,6 +28,8 @@ class RolledBack(Exception):
 class PostgresBodies:
     """Connections for bodies, one each, so that what a body sets for its session ends with it."""
 
+    is_ambient = False
+
     def __init__(self, address: Address) -> None:
         self._address = address
 

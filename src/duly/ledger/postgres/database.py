@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any, Final, Protocol, TypeVar
@@ -184,6 +184,10 @@ class PostgresDatabase:
                 "Pass one to the ledger's database, or leave out connection= for a transaction apart."
             )
         self._checked.add(raw)
+
+    def once_committed(self, act: Callable[[], object]) -> None:
+        """What ran in a transaction of its own is committed."""
+        act()
 
     def tend(self) -> None:
         """The server looks after itself."""

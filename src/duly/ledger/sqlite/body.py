@@ -134,6 +134,8 @@ def _decide(action: int, word: str | None, *_: str | None) -> int:
 class SqliteBodies:
     """Handles for bodies, one each."""
 
+    is_ambient = False
+
     def __init__(self, address: Address, patience: timedelta) -> None:
         self._address = address
         self._patience = patience

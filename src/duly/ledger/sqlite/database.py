@@ -73,7 +73,7 @@ class SqliteDatabase:
 
         def once() -> T:
             with closing(connect(self._address)) as connection:
-                return _once(connection, operation, is_wanted)
+                return transact(connection, operation, is_wanted)
 
         return self._patiently(operation.name, is_wanted, once)
 
@@ -95,6 +95,10 @@ class SqliteDatabase:
         """The same, in the loop's own thread."""
         return self.run_on(connection, operation)
 
+    def once_committed(self, act: Callable[[], object]) -> None:
+        """What ran in a transaction of its own is committed."""
+        act()
+
     def tend(self) -> None:
         """Write a long log back. Our handles never do so beside a commit, see ADR 1."""
         if os.path.exists(f"{self._address.path}-wal"):
@@ -110,7 +114,8 @@ class SqliteDatabase:
         """Nothing is open between two operations."""
 
 
-def _once(connection: sqlite3.Connection, operation: Operation[T], is_wanted: Callable[[], bool]) -> T:
+def transact(connection: sqlite3.Connection, operation: Operation[T], is_wanted: Callable[[], bool]) -> T:
+    """A transaction on a handle that is in none, with the write lock from its start if it writes."""
     if operation.writes:
         begin_immediate(connection, is_wanted)
     else:

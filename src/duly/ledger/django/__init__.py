@@ -1,0 +1,1 @@
+"""Receipts in a database of Django's settings."""
