@@ -27,7 +27,7 @@ from tests.contract.stores import STORES
 from duly.lifecycle import Settled
 from duly.stores.contract import Selection, Store
 from duly.stores.drive import Operation, Row, Statement, Steps
-from duly.stores.sqlite.operations.intake import FORMAT, encode
+from duly.stores.tables.requests import FORMAT, encode
 from duly.testing import VirtualClock
 
 WRITE: Final = {

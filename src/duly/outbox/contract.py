@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from duly.job import Job, Request
 from duly.stores.contract import Doorbell, Placed
 from duly.stores.drive import Operation, Row
-from duly.stores.sqlite.operations.arrivals import Arrival
-from duly.stores.sqlite.operations.find import pending_job
-from duly.stores.sqlite.operations.intake import decode
+from duly.stores.tables.arrivals import Arrival, pending_job
+from duly.stores.tables.requests import decode
 
 T = TypeVar("T")
 
@@ -41,9 +40,14 @@ class Slip(NamedTuple):
 def job_on_its_way(rows: Sequence[Row]) -> Job | None:
     """What a slip (the moment of its request, and the request) says about the job it is to become."""
     try:
-        return pending_job(Arrival(decode(rows[0][1]), rows[0][0])) if rows else None
+        return _foreseen(*rows[0]) if rows else None
     except Exception:  # who relays it says so
         return None
+
+
+def _foreseen(at: int, text: str) -> Job:
+    request = decode(text)
+    return pending_job(Arrival(request, at, request.lane_of_serial))
 
 
 class Batch(NamedTuple):

@@ -11,7 +11,7 @@ from tests.unit.sqlite_operations.driver import PlainStore
 
 from duly.job import Clash, Decision, Delivery, Guard, Keep, Overlap, Request, State
 from duly.stores.contract import Cancel, Order, Page, Selection, WorkerCard
-from duly.stores.sqlite.operations.intake import decode, encode
+from duly.stores.tables.requests import decode, encode
 from duly.testing import VirtualClock
 from duly.testing.clock import START
 

@@ -16,7 +16,7 @@ from tests.unit.sqlite_operations.driver import PlainStore
 from duly.job import Clash, Delivery, Overlap, Request
 from duly.stores.contract import Cancel, Page, Selection, WorkerCard
 from duly.stores.sqlite.operations import intake
-from duly.stores.sqlite.operations.intake import FORMAT, decode, encode
+from duly.stores.tables.requests import FORMAT, decode, encode
 from duly.testing import VirtualClock
 
 

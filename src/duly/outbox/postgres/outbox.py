@@ -16,10 +16,10 @@ from duly.stores.postgres.driver import Driver
 from duly.stores.postgres.migrate import shipped
 from duly.stores.postgres.operations import Errand
 from duly.stores.postgres.operations.arrays import integers, restored, stored, words
-from duly.stores.postgres.operations.arrivals import Arrival, rehearse
+from duly.stores.postgres.operations.arrivals import arrived, rehearse
 from duly.stores.postgres.operations.moment import Moment
-from duly.stores.sqlite.operations.intake import encode
 from duly.stores.tables.instants import duration, span
+from duly.stores.tables.requests import encode
 from duly.stores.tables.texts import statements
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ def _nothing(_: Moment) -> Steps[int]:
 
 
 def _append(moment: Moment, requests: Sequence[Request]) -> Steps[list[Placed]]:
-    arrivals = [rehearse(Arrival.of(request, moment.now)) for request in requests]
+    arrivals = [rehearse(arrived(request, moment.now)) for request in requests]
     lines = {
         "offered": moment.now,
         "serials": words([arrival.serial for arrival in arrivals]),

@@ -13,10 +13,10 @@ from duly.stores.contract import Placed
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.sqlite.driver import PATIENCE, Driver
 from duly.stores.sqlite.migrate import shipped
-from duly.stores.sqlite.operations.arrivals import Arrival, rehearse
-from duly.stores.sqlite.operations.intake import encode
+from duly.stores.sqlite.operations.arrivals import arrived, rehearse
 from duly.stores.sqlite.operations.moment import Moment
 from duly.stores.tables.instants import duration, span
+from duly.stores.tables.requests import encode
 from duly.stores.tables.texts import statements
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class SqliteOutbox(Driver):
 
 def _append(moment: Moment, requests: Sequence[Request]) -> Steps[list[Placed]]:
     for request in requests:
-        rehearse(Arrival(request, moment.now))
+        rehearse(arrived(request, moment.now))
         line = {
             "offered": moment.now,
             "serial": request.lane_of_serial,

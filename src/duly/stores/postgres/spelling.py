@@ -13,7 +13,7 @@ from typing import Final
 from psycopg import sql
 
 from duly.job import FINISHED, Delivery, Overlap, Wish
-from duly.stores.sqlite.operations.intake import FORMAT
+from duly.stores.tables.requests import FORMAT
 
 CLOCK: Final = "(extract(epoch from clock_timestamp()) * 1000000)::int8"
 

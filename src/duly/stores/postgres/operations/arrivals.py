@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
-from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from duly.job import Request
 from duly.stores.postgres.operations.arrays import booleans, integers, stored, stored_or_none, words
 from duly.stores.postgres.operations.lanes import Book, Track
 from duly.stores.postgres.operations.world import digest
-from duly.stores.tables.instants import instant_or_none, span, span_or_none, stamp, stamp_or_none
+from duly.stores.tables.arrivals import Arrival
+from duly.stores.tables.instants import span, span_or_none, stamp_or_none
 
 SMALL: Final = 2**15
 INTEGER: Final = 2**31
@@ -19,38 +18,15 @@ LONGEST: Final = 2**62
 """A length that can be added to a time and still be stored."""
 
 
-class Arrival(NamedTuple):
-    """A request and the moment it was made: delays, windows and expiry count from there."""
+def arrived(request: Request, at: int) -> Arrival:
+    """A request as it comes."""
+    name = request.lane_of_serial
+    return Arrival(request, at, None if name is None else digest(name))
 
-    request: Request
-    at: int
-    serial: str | None
-    """The digest of what must not overlap."""
 
-    @classmethod
-    def of(cls, request: Request, at: int) -> Arrival:
-        """A request as it comes."""
-        name = request.lane_of_serial
-        return cls(request, at, None if name is None else digest(name))
-
-    @property
-    def due(self) -> int:
-        """Absolute, relative to the store's clock, or at once."""
-        request = self.request
-        if request.run_after is not None:
-            return stamp(request.run_after)
-        return self.at if request.delay is None else self.at + span(request.delay)
-
-    @property
-    def expires_at(self) -> int | None:
-        """When nobody wants it any more."""
-        after = self.request.expires_after
-        return None if after is None else self.at + span(after)
-
-    @property
-    def track(self) -> Track:
-        """The lane it waits in."""
-        return Track(self.request.queue, self.request.task, self.request.priority)
+def track_of(request: Request) -> Track:
+    """The lane it waits in."""
+    return Track(request.queue, request.task, request.priority)
 
 
 def keyed(arrivals: Iterable[Arrival]) -> set[str]:
@@ -69,7 +45,7 @@ def columns(arrival: Arrival, book: Book, *, due: int | None = None) -> dict[str
         "expires_at": arrival.expires_at,
         "expires_after": span_or_none(request.expires_after),
         "tick": stamp_or_none(request.tick),
-        "lane": book.number(arrival.track),
+        "lane": book.number(track_of(request)),
         "per_key": request.per_key,
         "perpetual": request.perpetual,
         "serial": arrival.serial,
@@ -86,9 +62,7 @@ def columns(arrival: Arrival, book: Book, *, due: int | None = None) -> dict[str
 def rehearse(arrival: Arrival) -> Arrival:
     """Fail now, alone, rather than in the statement that stores it together with others."""
     request = arrival.request
-    window = None if request.guard is None else arrival.at + span(request.guard.window)
-    for moment in (arrival.due, arrival.expires_at, window):
-        instant_or_none(moment)  # who reads the job must be able to say when
+    arrival.check_times()
     for text in (request.id, request.task, request.queue, request.key, request.arguments, request.context):
         (text or "").encode()
     if "\0" in request.id:
@@ -124,15 +98,3 @@ def _array(name: str, values: list[Any]) -> str:
     if name in _NUMBERS:
         return integers(values)
     return booleans(values) if name == "perpetual" else words(values)
-
-
-_shape: Final = attrgetter(
-    *(field.name for field in fields(Request) if field.name not in ("id", "arguments"))
-)
-
-
-def are_alike(arrivals: Sequence[Arrival]) -> bool:
-    """Whether they differ in id and arguments only."""
-    first, at, _ = arrivals[0]
-    shape = _shape(first)
-    return all(other.at == at and _shape(other.request) == shape for other in arrivals)

@@ -16,12 +16,13 @@ from duly.stores.postgres.operations.expire import expire
 from duly.stores.postgres.operations.lanes import Holds, Track, serves
 from duly.stores.postgres.operations.lend import Lending
 from duly.stores.postgres.operations.recover import recover
-from duly.stores.postgres.operations.room import SOON, Room, is_limited
+from duly.stores.postgres.operations.room import Room
 from duly.stores.postgres.operations.settle import confirm
 from duly.stores.postgres.operations.sight import PAUSE, Sight
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
 from duly.stores.tables.instants import instant, instant_or_none, span
+from duly.stores.tables.room import SOON, is_limited
 
 SQL = statements("claim")
 

@@ -9,11 +9,12 @@ from duly.stores.contract import REMEMBERED, Parcel, Placed
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import integers, words
-from duly.stores.postgres.operations.arrivals import Arrival, keyed, rehearse
+from duly.stores.postgres.operations.arrivals import arrived, keyed, rehearse
 from duly.stores.postgres.operations.put import SQL as PUT
 from duly.stores.postgres.operations.put import place_arrivals
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.arrivals import Arrival
 from duly.stores.tables.instants import span
 
 SQL = statements("deliver")
@@ -24,8 +25,7 @@ Numbered = tuple[Arrival, int]
 def deliver(world: World, outbox: str, parcels: Sequence[Parcel]) -> Steps[list[Placed]]:
     """Place what is new, as if it had been put at the moment it was made."""
     brought = [
-        (rehearse(Arrival.of(parcel.request, world.now - span(parcel.age))), parcel.number)
-        for parcel in parcels
+        (rehearse(arrived(parcel.request, world.now - span(parcel.age))), parcel.number) for parcel in parcels
     ]
     world.book.prepare(parcel.request for parcel in parcels)
     yield from serials.lock(keyed(arrival for arrival, _ in brought))

@@ -11,13 +11,14 @@ from duly.job import HistoryLine, Job, State
 from duly.stores.contract import Census, Page, Scope, Selection, Standing
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import integers, restored, stored
-from duly.stores.postgres.operations.arrivals import Arrival
 from duly.stores.postgres.operations.intake import pending_of
-from duly.stores.postgres.operations.rows import Row, job_of
+from duly.stores.postgres.operations.rows import Row
 from duly.stores.postgres.operations.select import matching
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.arrivals import is_selected, pending_job
 from duly.stores.tables.instants import instant, instant_or_none
+from duly.stores.tables.rows import job_of
 
 SQL = statements("find")
 
@@ -33,7 +34,7 @@ def find(world: World, selection: Selection, page: Page) -> Steps[list[Job]]:
 
 def _jobs(world: World, rows: Sequence[Row], *, with_history: bool) -> Steps[list[Job]]:
     histories = (yield from histories_of(rows)) if with_history else {}
-    return [job_of(row, world.moment, histories.get(row.entered, ())) for row in rows]
+    return [job_of(row, row.lease_end(world.moment), histories.get(row.entered, ())) for row in rows]
 
 
 def histories_of(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
@@ -60,47 +61,7 @@ def histories_of(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
 def _pending(selection: Selection) -> Steps[list[Job]]:
     """A committed request is no secret, even before the engine has placed it."""
     arrivals = yield from pending_of(selection.ids, selection.key)
-    return [_pending_job(arrival) for arrival in arrivals if _is_selected(arrival, selection)]
-
-
-def _is_selected(arrival: Arrival, selection: Selection) -> bool:
-    request = arrival.request
-    return (
-        (not selection.ids or request.id in selection.ids)
-        and (selection.key is None or request.key == selection.key)
-        and (not selection.tasks or request.task in selection.tasks)
-        and (not selection.states or State.WAITING in selection.states)
-        and (not selection.queues or request.queue in selection.queues)
-        and not selection.error
-    )
-
-
-def _pending_job(arrival: Arrival) -> Job:
-    request, due = arrival.request, instant(arrival.due)
-    return Job(
-        id=request.id,
-        task=request.task,
-        queue=request.queue,
-        priority=request.priority,
-        key=request.key,
-        serial=request.lane_of_serial,
-        generation=0,
-        state=State.WAITING,
-        ready_at=due,
-        due=due,
-        epoch=0,
-        attempt=0,
-        crashes=0,
-        deferrals=0,
-        cycle=0,
-        arguments=request.arguments,
-        created_at=instant(arrival.at),
-        reason="pending",
-        expires_at=instant_or_none(arrival.expires_at),
-        tick=request.tick,
-        delivery=request.delivery,
-        context=request.context,
-    )
+    return [pending_job(arrival) for arrival in arrivals if is_selected(arrival, selection)]
 
 
 def census(world: World) -> Steps[Census]:
@@ -133,8 +94,8 @@ def explain(world: World, job_id: str) -> Steps[Standing | None]:
         ("waiting", is_waiting, f"it is {row.state}{f' ({row.reason})' if row.reason else ''}"),
         ("due", not is_waiting or row.ready_at <= world.now, f"ready at {instant(row.ready_at).isoformat()}"),
         ("first of its key", not row.is_parked, (yield from _blocker(world, row))),
-        ("task not held", *(yield from _held(world, Scope.TASK, row.track.task))),
-        ("queue not held", *(yield from _held(world, Scope.QUEUE, row.track.queue))),
+        ("task not held", *(yield from _held(world, Scope.TASK, row.task))),
+        ("queue not held", *(yield from _held(world, Scope.QUEUE, row.queue))),
         ("not expired", row.expires_at is None or row.expires_at > world.now, f"expires at {expires_at}"),
         ("known to a live worker", *(yield from _known(world, row))),
     )
@@ -164,7 +125,7 @@ def _known(world: World, row: Row) -> Steps[tuple[bool, str]]:
     live = yield Statement(SQL["alive"], {"boot": world.moment.boot})
     if not live:
         return False, "no worker is alive: start one with `duly worker`"
-    task = row.track.task
+    task = row.task
     knowing = [name for name, tasks in live if task in json.loads(tasks)]
     if not knowing:
         return False, f"none of {len(live)} live workers knows the task {task!r}"

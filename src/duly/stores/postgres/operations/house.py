@@ -11,11 +11,12 @@ from duly.stores.house import ARRIVED, RECORDS, Belonging, Furniture, Notice, Ob
 from duly.stores.postgres.operations import switches
 from duly.stores.postgres.operations.arrays import restored, words
 from duly.stores.postgres.operations.find import histories_of
-from duly.stores.postgres.operations.rows import Row, job_of
+from duly.stores.postgres.operations.rows import Row
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
-from duly.stores.sqlite.operations.intake import FORMAT
 from duly.stores.tables.instants import duration, instant, instant_or_none
+from duly.stores.tables.requests import FORMAT
+from duly.stores.tables.rows import job_of
 
 SQL = statements("house")
 
@@ -75,7 +76,7 @@ def pack(world: World, after: int, limit: int) -> Steps[list[Belonging]]:
 
 def _belonging(row: Row, world: World, history: Sequence[HistoryLine]) -> Belonging:
     return Belonging(
-        job=job_of(row, world.moment, history),
+        job=job_of(row, row.lease_end(world.moment), history),
         entered=row.entered,
         overlap=row.overlap,
         per_key=row.per_key,

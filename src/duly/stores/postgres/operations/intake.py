@@ -15,12 +15,13 @@ from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import integers, stored, stored_or_none, words
-from duly.stores.postgres.operations.arrivals import Arrival, rehearse
+from duly.stores.postgres.operations.arrivals import arrived, rehearse
 from duly.stores.postgres.operations.put import SQL as PUT
 from duly.stores.postgres.operations.put import put_arrivals
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
-from duly.stores.sqlite.operations.intake import FORMAT, decode, encode
+from duly.stores.tables.arrivals import Arrival
+from duly.stores.tables.requests import FORMAT, decode, encode
 
 SQL = statements("intake")
 
@@ -40,12 +41,12 @@ class Line(NamedTuple):
 
     def read(self) -> Arrival:
         """The request, known to be one that can be stored; fails in as many ways as a text can be wrong."""
-        return rehearse(Arrival.of(decode(self.text), self.offered_at))
+        return rehearse(arrived(decode(self.text), self.offered_at))
 
 
 def offer(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
     """Store what can be stored, write the rest down. Nothing here can make another user wait."""
-    arrivals = [rehearse(Arrival.of(request, world.now)) for request in requests]
+    arrivals = [rehearse(arrived(request, world.now)) for request in requests]
     free = yield from put_arrivals(world, [one for one in arrivals if one.serial is None])
     noted = yield from _append(world, [one for one in arrivals if one.serial is not None])
     placed = {answer.id: answer for answer in [*free, *noted]}

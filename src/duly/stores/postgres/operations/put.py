@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from duly import clash
-from duly.job import Decision, Request, State, Wish
+from duly.job import Decision, Request
 from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import stored, stored_or_none, words
-from duly.stores.postgres.operations.arrivals import Arrival, are_alike, arrays, columns, keyed
-from duly.stores.postgres.operations.lanes import Track
-from duly.stores.postgres.operations.rows import Peer
+from duly.stores.postgres.operations.arrivals import arrays, arrived, columns, keyed, track_of
+from duly.stores.postgres.operations.rows import Peer, Row
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World, digest
-from duly.stores.tables.instants import instant, span, span_or_none, stamp
+from duly.stores.tables.arrivals import Arrival, are_alike
+from duly.stores.tables.instants import instant, stamp
+from duly.stores.tables.placements import clear_the_way, merge
 
 SQL = statements("put")
 LOOK: Final = "    where not exists (select 1 from {schema}.job where job.id = made.id)\n"
@@ -24,7 +26,7 @@ LOOK: Final = "    where not exists (select 1 from {schema}.job where job.id = m
 
 def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
     """Requests made now."""
-    return (yield from put_arrivals(world, [Arrival.of(request, world.now) for request in requests]))
+    return (yield from put_arrivals(world, [arrived(request, world.now) for request in requests]))
 
 
 def put_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed]]:
@@ -117,7 +119,7 @@ def _put_one(world: World, arrival: Arrival) -> Steps[Placed]:
         return Placed(request.id, known[0][1], Decision.KEPT)
     scene = yield from _scene(world, request)
     placement = clash.place(request, scene, instant(arrival.at))
-    yield from _clear_the_way(world, request, placement)
+    yield from clear_the_way(world, request, placement, partial(_standing, world))
     generation = yield from _write(world, arrival, placement)
     if placement.is_suppressed:
         yield from world.tally("suppressed")
@@ -132,7 +134,7 @@ def _scene(world: World, request: Request) -> Steps[clash.Scene]:
         return clash.Scene()
     serial = digest(request.lane_of_serial)
     peers = yield from world.peers(serial)
-    window = yield from window_of(serial)
+    window = yield from window_for(request)
     marker = yield Statement(SQL["has_marker"], {"serial": serial})
     return clash.Scene(
         waiting=[_stander(peer) for peer in peers if not peer.is_running],
@@ -142,9 +144,10 @@ def _scene(world: World, request: Request) -> Steps[clash.Scene]:
     )
 
 
-def window_of(serial: str | None) -> Steps[clash.Window | None]:
-    """The duplicate guard last opened for a serial."""
-    found = yield Statement(SQL["window"], {"serial": serial})
+def window_for(request: Request) -> Steps[clash.Window | None]:
+    """The duplicate guard last opened for its serial."""
+    name = request.lane_of_serial
+    found = yield Statement(SQL["window"], {"serial": None if name is None else digest(name)})
     return clash.Window(instant(found[0][0]), found[0][1]) if found else None
 
 
@@ -152,30 +155,10 @@ def _stander(peer: Peer) -> clash.Stander:
     return clash.Stander(peer.id, peer.key, peer.generation)
 
 
-def _clear_the_way(world: World, request: Request, placement: clash.Placement) -> Steps[None]:
-    for job_id in placement.supersedes:
-        yield from _supersede(world, job_id, by=request.id)
-    for job_id in placement.overtakes:
-        row = yield from world.named(job_id)
-        assert row is not None, "the scene was read under the lock of its serial"
-        yield from world.finish(row, "overtake", f"overtaken by {request.key}")
-    for job_id in placement.cancels:
-        row = yield from world.named(job_id)
-        assert row is not None, "the scene was read under the lock of its serial"
-        row.wish = row.wish if row.wish is Wish.DELETE else Wish.CANCEL
-        yield from world.tell(row)
-
-
-def _supersede(world: World, job_id: str, *, by: str) -> Steps[None]:
-    """A waiting job is cancelled at once; a running one is marked and learns it at its next write."""
+def _standing(world: World, job_id: str) -> Steps[Row]:
     row = yield from world.named(job_id)
     assert row is not None, "the scene was read under the lock of its serial"
-    if row.state is State.RUNNING:
-        row.superseded_by = by
-        yield from world.tell(row)
-    else:
-        yield from world.finish(row, "supersede", f"superseded by {by}")
-        yield from world.tally("superseded")
+    return row
 
 
 def _write(world: World, arrival: Arrival, placement: clash.Placement) -> Steps[int]:
@@ -197,26 +180,15 @@ def _create(world: World, arrival: Arrival, due: int, *, is_parked: bool) -> Ste
 
 
 def _merge(world: World, arrival: Arrival, into: str, due: int) -> Steps[int]:
-    """One job, latest arguments, earliest time, fresh budget."""
-    row = yield from world.named(into)
-    assert row is not None, "the scene was read under the lock of its serial"
-    request = arrival.request
-    row.arguments = request.arguments
-    row.context = request.context
-    row.lane = world.book.number(Track(request.queue, row.track.task, request.priority))
-    row.ready_at = min(row.ready_at, due)
-    row.due = min(row.due, due)
-    row.expires_at, row.expires_after = arrival.expires_at, span_or_none(request.expires_after)
-    row.attempt = row.crashes = row.deferrals = 0
-    row.first_failure = None
-    row.cycle += 1  # other arguments are another effect: the idempotency key must not repeat
+    row = yield from _standing(world, into)
+    merge(row, arrival, due)
+    row.lane = world.book.number(track_of(arrival.request)._replace(task=row.task))
     yield from world.rearrange(row)
     return row.generation
 
 
 def _open_window(arrival: Arrival, placement: clash.Placement) -> Steps[None]:
-    guard, serial = arrival.request.guard, arrival.serial
-    if guard and serial is not None:
-        window = {"serial": serial, "until": arrival.at + span(guard.window), "id": placement.id}
+    if arrival.window_ends_at is not None and arrival.serial is not None:
+        window = {"serial": arrival.serial, "until": arrival.window_ends_at, "id": placement.id}
         name = stored_or_none(arrival.request.lane_of_serial)
         yield Statement(SQL["open_window"], window | {"name": name})

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from duly.job import Delivery, Wish
-from duly.lifecycle import CRASH_CAP
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import integers
-from duly.stores.postgres.operations.rows import Row
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.recovery import recover_row
 
 SQL = statements("recover")
 
@@ -45,40 +43,4 @@ def _take_back_singly(
     for generation in free:
         if generation in ours:
             row = yield from world.row(generation)
-            yield from _recover_one(world, row, host=hosts[row.worker_number or 0])
-
-
-def _recover_one(world: World, row: Row, *, host: str) -> Steps[None]:
-    row.seed = None  # the old claim must not be taken for the one that ended the job
-    evidence = f"lease ran out on {host}"
-    if row.superseded_by is not None:
-        yield from world.note(row, "lease ran out", evidence)
-        yield from world.tally("superseded")
-        yield from world.finish(row, "supersede", f"superseded by {row.superseded_by}")
-    elif row.wish in (Wish.CANCEL, Wish.DELETE):
-        yield from _end_wished(world, row, evidence)
-    elif row.delivery is Delivery.AT_MOST_ONCE and row.has_begun:
-        yield from world.note(row, "lease ran out", evidence)
-        row.error = evidence
-        yield from world.finish(row, "interrupt", "interrupted, outcome unknown")
-    elif row.began_isolated and row.crashes + 1 >= CRASH_CAP and not row.perpetual:  # that one goes on
-        row.crashes += 1
-        yield from world.note(row, "crash", evidence)
-        row.error = f"crashed: {evidence}"
-        yield from world.finish(row, "fail", "crashed too often")
-    else:
-        yield from _lend_again(world, row, evidence)
-
-
-def _end_wished(world: World, row: Row, evidence: str) -> Steps[None]:
-    yield from world.note(row, "lease ran out", evidence)
-    yield from world.finish(row, "cancel", "cancelled while running")
-    if row.wish is Wish.DELETE:
-        yield from world.remove(row)
-
-
-def _lend_again(world: World, row: Row, evidence: str) -> Steps[None]:
-    yield from world.note(row, "lease ran out", evidence)
-    row.crashes += 1 if row.began_isolated else 0
-    row.is_suspect = True
-    yield from world.take_back(row)
+            yield from recover_row(world, row, host=hosts[row.worker_number or 0])

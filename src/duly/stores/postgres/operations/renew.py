@@ -14,8 +14,8 @@ from duly.stores.postgres.operations.arrays import integers, stored, words
 from duly.stores.postgres.operations.fences import Loan, read, secret
 from duly.stores.postgres.operations.settle import settle
 from duly.stores.postgres.operations.texts import statements
-from duly.stores.postgres.operations.workers import card_columns
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.cards import card_columns
 from duly.stores.tables.instants import span
 
 SQL = statements("renew")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from duly.job import Delivery, HistoryLine, Job, Overlap, State, Wish, serial_of
+from duly.job import Delivery, HistoryLine, Overlap, State, Wish, serial_of
 from duly.stores.drive import Row as Values
 from duly.stores.postgres.operations.arrays import restored, restored_or_none, stored, stored_or_none
 from duly.stores.postgres.operations.lanes import Book, Track
@@ -139,9 +138,23 @@ class Row:
         }
 
     @property
-    def expiry(self) -> int | None:
-        """When nobody wants it any more, counted from its due time: each cycle has a time of its own."""
-        return None if self.expires_after is None else self.due + self.expires_after
+    def task(self) -> str:
+        """Of its lane."""
+        return self.track.task
+
+    @property
+    def queue(self) -> str:
+        """Of its lane."""
+        return self.track.queue
+
+    @property
+    def priority(self) -> int:
+        """Of its lane."""
+        return self.track.priority
+
+    def forget_claim(self) -> None:
+        """Whoever ends the job from here on, it is not the claim it was on loan to."""
+        self.seed = None
 
     @property
     def line(self) -> HistoryLine | None:
@@ -182,6 +195,10 @@ class Peer(NamedTuple):
     lane: int
     ready_at: int
 
+    def waits_for(self, key: str | None) -> bool:
+        """Whether it is another request for that key."""
+        return not self.is_running and self.key == key
+
     def place(self) -> dict[str, int]:
         """What its row in `ready` says."""
         return {
@@ -190,47 +207,3 @@ class Peer(NamedTuple):
             "ready_at": self.ready_at,
             "generation": self.generation,
         }
-
-
-def job_of(row: Row, moment: Moment, history: Sequence[HistoryLine] = ()) -> Job:
-    """A snapshot for people."""
-    return Job(
-        id=row.id,
-        task=row.track.task,
-        queue=row.track.queue,
-        priority=row.track.priority,
-        key=row.key,
-        serial=row.serial_name,
-        generation=row.generation,
-        state=row.state,
-        ready_at=_ready_at(row, moment),
-        due=instant(row.due),
-        epoch=row.epoch,
-        attempt=row.attempt,
-        crashes=row.crashes,
-        deferrals=row.deferrals,
-        cycle=row.cycle,
-        arguments=row.arguments,
-        created_at=instant(row.created_at),
-        finished_at=instant_or_none(row.finished_at),
-        worker=row.worker,
-        reason=row.reason,
-        error=row.error,
-        result=row.result,
-        is_parked=row.is_parked,
-        is_suspect=row.is_suspect,
-        superseded_by=row.superseded_by,
-        wish=row.wish,
-        expires_at=instant_or_none(row.expires_at),
-        tick=instant_or_none(row.tick),
-        delivery=row.delivery,
-        progress=row.progress,
-        context=row.context,
-        history=tuple(history),
-    )
-
-
-def _ready_at(row: Row, moment: Moment) -> datetime | None:
-    if row.state is State.WAITING:
-        return instant(row.ready_at)
-    return row.lease_end(moment) if row.state is State.RUNNING else None

@@ -17,7 +17,7 @@ from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.again import Repeat
 from duly.stores.postgres.operations.arrays import integers, words
-from duly.stores.postgres.operations.arrivals import Arrival, keyed
+from duly.stores.postgres.operations.arrivals import arrived, keyed
 from duly.stores.postgres.operations.conclude import settle_row
 from duly.stores.postgres.operations.fences import Loan, read
 from duly.stores.postgres.operations.rows import Row
@@ -96,7 +96,7 @@ def _quiet(world: World, settlements: Sequence[Settlement], loans: Sequence[Loan
         return "{}"
     waited_for = yield Statement(SQL["waited_for"], {"serials": words(sorted(held))})
     shared = {serial for serial, loaned in Counter(wanted.values()).items() if loaned > 1}
-    wished = keyed(Arrival.of(request, world.now) for one in settlements for request in one.then)
+    wished = keyed(arrived(request, world.now) for one in settlements for request in one.then)
     return words(sorted(held - {serial for (serial,) in waited_for} - shared - wished))
 
 
@@ -141,7 +141,7 @@ class Held:
     serials: frozenset[str]
 
     def covers(self, row: Row, settlement: Settlement, world: World) -> bool:
-        needed = keyed(Arrival.of(request, world.now) for request in settlement.then)
+        needed = keyed(arrived(request, world.now) for request in settlement.then)
         if row.serial is not None:
             needed.add(row.serial)
         return row.generation in self.runs and needed <= self.serials
@@ -153,7 +153,7 @@ def _hold(world: World, settlements: Sequence[Settlement], loans: Sequence[Loan 
     world.book.prepare(follow_ups)
     generations = [loan.generation for loan in loans if loan is not None]
     own = yield from serials.of_runs(generations)
-    wished = keyed(Arrival.of(request, world.now) for request in follow_ups)
+    wished = keyed(arrived(request, world.now) for request in follow_ups)
     held = yield from serials.hold(world, wished.union(own.values()))
     text = SQL["try_hold" if world.is_wary else "hold"]
     runs = yield Statement(text, {"generations": integers(generations)})

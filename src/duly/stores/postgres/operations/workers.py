@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from duly.stores.contract import Attendance, WorkerCard
+from duly.stores.contract import Attendance
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
-from duly.stores.tables.instants import instant, stamp
+from duly.stores.tables.cards import card_of
+from duly.stores.tables.instants import instant
 
 SQL = statements("workers")
-
-
-def card_columns(card: WorkerCard) -> dict[str, Any]:
-    """A card as columns of `worker`."""
-    return {
-        "id": card.id,
-        "name": card.name,
-        "host": card.host,
-        "pid": card.pid,
-        "started_at": stamp(card.started_at),
-        "queues": json.dumps(card.queues),
-        "tasks": json.dumps(card.tasks),
-        "slots": card.slots,
-        "version": card.version,
-    }
 
 
 def workers(world: World) -> Steps[list[Attendance]]:
     """Everybody who has not left."""
     found = yield Statement(SQL["list"], {"boot": world.moment.boot})
     return [
-        Attendance(_card(*columns), instant(seen_at), has_lease) for *columns, seen_at, has_lease in found
+        Attendance(card_of(*columns), instant(seen_at), has_lease) for *columns, seen_at, has_lease in found
     ]
-
-
-def _card(*columns: Any) -> WorkerCard:
-    worker, name, host, pid, started_at, queues, tasks, slots, version = columns
-    return WorkerCard(
-        worker,
-        name,
-        host,
-        pid,
-        instant(started_at),
-        queues=tuple(json.loads(queues)),
-        tasks=tuple(json.loads(tasks)),
-        slots=slots,
-        version=version,
-    )
 
 
 def leave(worker: str) -> Steps[None]:

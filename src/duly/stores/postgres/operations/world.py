@@ -101,6 +101,8 @@ class World:
             yield Statement(SQL["write_out"], {"generation": row.generation})
             row.event = None
 
+    reopen = write_out
+
     def trim(self, row: Row) -> Steps[None]:
         """A job that starts another cycle keeps its newest lines."""
         yield Statement(SQL["trim"], {"entered": row.entered, "lines": HISTORY_LINES})

@@ -17,16 +17,14 @@ from duly.stores.contract import Ask, Claimed
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import absorb
-from duly.stores.sqlite.operations.lanes import FOREVER, SQL, Holds, Room, Track, serves
+from duly.stores.sqlite.operations.lanes import FOREVER, SQL, Holds, Track, read_room, serves
 from duly.stores.sqlite.operations.recover import Borrower, borrowers, expire, recover
 from duly.stores.sqlite.operations.world import World
 from duly.stores.tables.instants import instant, instant_or_none, span
+from duly.stores.tables.room import SOON, Room
 
 SLACK = 16
 """Rows read per track beyond its share, so that an uneven backlog rarely needs a second reading."""
-SOON = 10_000
-"""A lease that has run out is looked at again after ten milliseconds, not at once."""
-
 
 Place = tuple[int, int, int]
 """Where a job stands in the order of lending: rank, ready_at, generation."""
@@ -68,7 +66,7 @@ def claim(world: World, ask: Ask) -> Steps[Claimed]:
     moving = [track for track in served if holds.on(ask.lanes[track.task], track.queue) is None]
     ready = [track for track in moving if track.first_ready_at <= world.now]
     workers = [borrower.worker for borrower in borrowing]
-    room = yield from Room.read(world, ask, {track.task for track in ready}, workers)
+    room = yield from read_room(world, ask, {track.task for track in ready}, workers)
     loan = Loan(world, ask, room)
     yield from loan.lend(ready)
     if loan.is_full:

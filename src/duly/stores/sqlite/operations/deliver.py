@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from duly.job import Decision
 from duly.stores.contract import REMEMBERED, Parcel, Placed
 from duly.stores.drive import Statement, Steps
-from duly.stores.sqlite.operations.arrivals import Arrival, rehearse
+from duly.stores.sqlite.operations.arrivals import arrived, rehearse
 from duly.stores.sqlite.operations.put import SQL as PUT
 from duly.stores.sqlite.operations.put import put_arrivals
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.arrivals import Arrival
 from duly.stores.tables.instants import span
 
 SQL = statements("deliver")
@@ -27,7 +28,7 @@ def deliver(world: World, outbox: str, parcels: Sequence[Parcel]) -> Steps[list[
             answers[place] = refusal
         else:
             yield from _number(world, outbox, parcel)
-            fresh[place] = rehearse(Arrival(parcel.request, world.now - span(parcel.age)))
+            fresh[place] = rehearse(arrived(parcel.request, world.now - span(parcel.age)))
     placed = yield from put_arrivals(world, list(fresh.values()))
     answers |= dict(zip(fresh, placed, strict=True))
     return [answers[place] for place in range(len(parcels))]

@@ -9,16 +9,17 @@ from datetime import datetime
 from duly.job import HistoryLine, Job, State
 from duly.stores.contract import Census, Page, Scope, Selection, Standing
 from duly.stores.drive import Statement, Steps
-from duly.stores.sqlite.operations.arrivals import Arrival
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import pending_of
 from duly.stores.sqlite.operations.lanes import SQL as CLAIM
-from duly.stores.sqlite.operations.rows import Row, job_of, lease_end
+from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.select import matching
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.workers import SQL as WORKERS
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.arrivals import is_selected, pending_job
 from duly.stores.tables.instants import instant, instant_or_none
+from duly.stores.tables.rows import job_of
 
 SQL = statements("find")
 
@@ -35,7 +36,10 @@ def find(world: World, selection: Selection, page: Page) -> Steps[list[Job]]:
 def _jobs(world: World, rows: Sequence[Row], *, with_history: bool) -> Steps[list[Job]]:
     leases = yield from _leases(world, {row.worker for row in rows if row.state is State.RUNNING})
     histories = (yield from histories_of(rows)) if with_history else {}
-    return [job_of(row, world.moment, leases.get(row.worker), histories.get(row.entered, ())) for row in rows]
+    return [
+        job_of(row, world.moment.lease_end(leases.get(row.worker)), histories.get(row.entered, ()))
+        for row in rows
+    ]
 
 
 def _leases(world: World, workers: set[str]) -> Steps[dict[str, int]]:
@@ -68,47 +72,7 @@ def histories_of(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
 def _pending(selection: Selection) -> Steps[list[Job]]:
     """A committed request is no secret, even before the engine has placed it."""
     arrivals = yield from pending_of(selection.ids, selection.key)
-    return [pending_job(arrival) for arrival in arrivals if _is_selected(arrival, selection)]
-
-
-def _is_selected(arrival: Arrival, selection: Selection) -> bool:
-    request = arrival.request
-    return (
-        (not selection.ids or request.id in selection.ids)
-        and (selection.key is None or request.key == selection.key)
-        and (not selection.tasks or request.task in selection.tasks)
-        and (not selection.states or State.WAITING in selection.states)
-        and (not selection.queues or request.queue in selection.queues)
-        and not selection.error
-    )
-
-
-def pending_job(arrival: Arrival) -> Job:
-    request, due = arrival.request, instant(arrival.due)
-    return Job(
-        id=request.id,
-        task=request.task,
-        queue=request.queue,
-        priority=request.priority,
-        key=request.key,
-        serial=request.lane_of_serial,
-        generation=0,
-        state=State.WAITING,
-        ready_at=due,
-        due=due,
-        epoch=0,
-        attempt=0,
-        crashes=0,
-        deferrals=0,
-        cycle=0,
-        arguments=request.arguments,
-        created_at=instant(arrival.at),
-        reason="pending",
-        expires_at=instant_or_none(arrival.expires_at),
-        tick=request.tick,
-        delivery=request.delivery,
-        context=request.context,
-    )
+    return [pending_job(arrival) for arrival in arrivals if is_selected(arrival, selection)]
 
 
 def census(world: World) -> Steps[Census]:
@@ -152,7 +116,7 @@ def _blocker(world: World, row: Row) -> Steps[str]:
     if first is None:
         return "no other run of its key"
     leases = yield from _leases(world, {first.worker})
-    until = lease_end(world.moment, leases.get(first.worker)).isoformat()
+    until = world.moment.lease_end(leases.get(first.worker)).isoformat()
     return f"run {first.id} holds the key on {first.worker} until {until}"
 
 

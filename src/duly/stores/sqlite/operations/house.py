@@ -16,8 +16,8 @@ from duly.stores.house import ARRIVED, RECORDS, Belonging, Furniture, Notice, Ob
 from duly.stores.sqlite.operations import switches
 from duly.stores.sqlite.operations.batch import pack as packed
 from duly.stores.sqlite.operations.find import histories_of
-from duly.stores.sqlite.operations.intake import FORMAT, absorb
-from duly.stores.sqlite.operations.rows import Row, job_of
+from duly.stores.sqlite.operations.intake import absorb
+from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.settle import settle
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
@@ -31,6 +31,8 @@ from duly.stores.tables.instants import (
     stamp,
     stamp_or_none,
 )
+from duly.stores.tables.requests import FORMAT
+from duly.stores.tables.rows import job_of
 
 SQL = statements("house")
 
@@ -121,7 +123,7 @@ def pack(world: World, after: int, limit: int) -> Steps[list[Belonging]]:
 
 def _belonging(row: Row, world: World, history: Sequence[HistoryLine]) -> Belonging:
     return Belonging(
-        job=job_of(row, world.moment, None, history),
+        job=job_of(row, world.moment.instant, history),
         entered=row.entered,
         overlap=row.overlap,
         per_key=row.per_key,

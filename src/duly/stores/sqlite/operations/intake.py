@@ -6,49 +6,23 @@ and placed by the next operation of the engine, as if it had been put at the mom
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
-from dataclasses import fields
-from types import UnionType
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
-from duly.job import Clash, Decision, Delivery, Guard, Keep, Overlap, Request
+from duly.job import Decision, Request
 from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
-from duly.stores.sqlite.operations.arrivals import Arrival, rehearse
+from duly.stores.sqlite.operations.arrivals import arrived, rehearse
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.put import SQL as PUT
 from duly.stores.sqlite.operations.put import put, put_arrivals
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
-from duly.stores.tables.instants import (
-    duration,
-    duration_or_none,
-    instant_or_none,
-    span,
-    span_or_none,
-    stamp_or_none,
-)
+from duly.stores.tables.arrivals import Arrival
+from duly.stores.tables.requests import FORMAT, decode, encode
 
 SQL = statements("intake")
-
-FORMAT: Final = 1
-"""Rises when `encode` learns to write what older code cannot read: a field's new meaning, a new word."""
-FIELDS: Final = frozenset(field.name for field in fields(Request))
-PLAIN: Final[dict[str, type | UnionType]] = {
-    "id": str,
-    "task": str,
-    "arguments": str,
-    "queue": str,
-    "priority": int,
-    "key": str | None,
-    "serial": str | None,
-    "per_key": int,
-    "perpetual": bool,
-    "context": str,
-}
-"""Fields that are written as they are."""
 
 _log = logging.getLogger("duly.sqlite")
 
@@ -63,7 +37,7 @@ class Line(NamedTuple):
 
     def read(self) -> Arrival:
         """The request, known to be one that can be stored; fails in as many ways as a text can be wrong."""
-        return rehearse(Arrival(decode(self.text), self.offered_at))
+        return rehearse(arrived(decode(self.text), self.offered_at))
 
 
 def offer(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
@@ -83,7 +57,7 @@ def _append(world: World, request: Request) -> Steps[Placed]:
     known = yield Statement(PUT["known"], {"id": request.id})
     if known:
         return Placed(request.id, known[0][0], Decision.KEPT)
-    rehearse(Arrival(request, world.now))
+    rehearse(arrived(request, world.now))
     line = {"id": request.id, "key": request.key, "offered_at": world.now, "request": encode(request)}
     yield Statement(SQL["append"], line)
     return Placed(request.id, 0, Decision.PENDING)
@@ -127,51 +101,3 @@ def _read_or_none(line: Line) -> Arrival | None:
         return line.read()
     except Exception:  # who absorbs it says so
         return None
-
-
-def encode(request: Request) -> str:
-    """A request as text."""
-    guard = request.guard
-    values: dict[str, Any] = {
-        "id": request.id,
-        "task": request.task,
-        "arguments": request.arguments,
-        "queue": request.queue,
-        "priority": request.priority,
-        "key": request.key,
-        "serial": request.serial,
-        "run_after": stamp_or_none(request.run_after),
-        "delay": span_or_none(request.delay),
-        "expires_after": span_or_none(request.expires_after),
-        "clash": request.clash,
-        "overlap": request.overlap,
-        "per_key": request.per_key,
-        "guard": None if guard is None else [span(guard.window), guard.trailing],
-        "delivery": request.delivery,
-        "keep": [span(request.keep.done), span(request.keep.failed)],
-        "perpetual": request.perpetual,
-        "tick": stamp_or_none(request.tick),
-        "context": request.context,
-    }
-    return json.dumps(values)
-
-
-def decode(text: str) -> Request:
-    """The request that `encode` wrote; a field that only newer code knows is left to newer code."""
-    values: dict[str, Any] = {name: value for name, value in json.loads(text).items() if name in FIELDS}
-    for name, kind in PLAIN.items():
-        if not isinstance(values[name], kind):
-            raise TypeError(f"{name} is of type {type(values[name]).__name__}")
-    guard, keep = values["guard"], values["keep"]
-    values |= {
-        "run_after": instant_or_none(values["run_after"]),
-        "delay": duration_or_none(values["delay"]),
-        "expires_after": duration_or_none(values["expires_after"]),
-        "clash": Clash(values["clash"]),
-        "overlap": Overlap(values["overlap"]),
-        "guard": None if guard is None else Guard(duration(guard[0]), trailing=guard[1]),
-        "delivery": Delivery(values["delivery"]),
-        "keep": Keep(duration(keep[0]), duration(keep[1])),
-        "tick": instant_or_none(values["tick"]),
-    }
-    return Request(**values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -12,7 +11,7 @@ from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
-from duly.stores.tables.instants import span
+from duly.stores.tables.room import Room, starts_of
 
 SQL = statements("claim")
 
@@ -58,60 +57,15 @@ class Holds:
         return None
 
 
-class Room:
-    """What the lanes' limits still allow within this claim."""
-
-    def __init__(self, ask: Ask, running: Counter[str], starts: dict[str, list[int]], now: int) -> None:
-        self._ask = ask
-        self._free = ask.free
-        self._running = running
-        self._starts = starts
-        self._now = now
-        self.started: list[str] = []
-
-    @classmethod
-    def read(cls, world: World, ask: Ask, tasks: set[str], workers: Sequence[str]) -> Steps[Room]:
-        """Limits are derived from what these workers have on loan, so they cannot drift."""
-        lanes = [ask.lanes[task] for task in sorted(tasks)]
-        limited = [lane.task for lane in lanes if lane.concurrency is not None]
-        running = yield from _running(workers, limited)
-        starts: dict[str, list[int]] = {}
-        for lane in lanes:
-            starts[lane.task] = yield from _starts(world, lane)
-        return cls(ask, running, starts, world.now)
-
-    def left(self, task: str) -> int | None:
-        """How many jobs of the task may still start; None is no limit."""
-        lane = self._ask.lanes[task]
-        if lane.concurrency is None and lane.rate is None:
-            return None
-        left = self._free
-        if lane.concurrency is not None:
-            left = min(left, lane.concurrency - self._running[task])
-        if lane.rate is not None:
-            left = min(left, lane.rate.starts - len(self._starts[task]))
-        return max(left, 0)
-
-    def take(self, task: str) -> bool:
-        """Use up one start, if there is one."""
-        left = self.left(task)
-        if left is None:
-            return True
-        if left == 0:
-            return False
-        self._free -= 1
-        self._running[task] += 1
-        if self._ask.lanes[task].rate is not None:
-            insort(self._starts[task], self._now)
-            self.started.append(task)
-        return True
-
-    def opens_at(self, task: str) -> int | None:
-        """None when the rate allows a start now, else the moment it will."""
-        rate = self._ask.lanes[task].rate
-        if rate is None or len(self._starts[task]) < rate.starts:
-            return None
-        return self._starts[task][-rate.starts] + span(rate.per)
+def read_room(world: World, ask: Ask, tasks: set[str], workers: Sequence[str]) -> Steps[Room]:
+    """Limits are derived from what these workers have on loan, so they cannot drift."""
+    lanes = [ask.lanes[task] for task in sorted(tasks)]
+    limited = [lane.task for lane in lanes if lane.concurrency is not None]
+    running = yield from _running(workers, limited)
+    starts: dict[str, list[int]] = {}
+    for lane in lanes:
+        starts[lane.task] = yield from starts_of(lane, world.now, SQL)
+    return Room(ask, world.now, running, starts)
 
 
 def _running(workers: Sequence[str], tasks: Sequence[str]) -> Steps[Counter[str]]:
@@ -119,13 +73,3 @@ def _running(workers: Sequence[str], tasks: Sequence[str]) -> Steps[Counter[str]
         return Counter()
     found = yield Statement(SQL["running"], {"workers": pack(workers), "tasks": pack(tasks)})
     return Counter(dict(found))
-
-
-def _starts(world: World, lane: Lane) -> Steps[list[int]]:
-    """The latest starts within the window of the rate, oldest first, as many as the rate allows."""
-    if lane.rate is None:
-        return []
-    window = {"task": lane.task, "since": world.now - span(lane.rate.per), "starts": lane.rate.starts}
-    yield Statement(SQL["forget_starts"], window)
-    found = yield Statement(SQL["starts"], window)
-    return [at for (at,) in reversed(found)]

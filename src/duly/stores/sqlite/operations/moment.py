@@ -30,6 +30,11 @@ class Moment:
         """The wall time, for the pure decisions."""
         return instant(self.now)
 
+    def lease_end(self, lease_until: int | None) -> datetime:
+        """The end of a lease on the wall clock; one of another boot, or of nobody, has ended by now."""
+        left = 0 if lease_until is None else lease_until - self.boot
+        return instant(self.now + left)
+
     def lease(self) -> dict[str, int | str]:
         """What every judgement of a lease compares with."""
         return {"boot": self.boot, "boot_id": self.boot_id}

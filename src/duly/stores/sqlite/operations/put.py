@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
 from duly import clash
-from duly.job import Decision, Overlap, Request, State, Wish
+from duly.job import Decision, Overlap, Request
 from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
-from duly.stores.sqlite.operations.arrivals import Arrival, are_alike, columns
+from duly.stores.sqlite.operations.arrivals import arrived, columns
 from duly.stores.sqlite.operations.batch import is_cut_short, pack
+from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
-from duly.stores.tables.instants import instant, span, span_or_none, stamp
+from duly.stores.tables.arrivals import Arrival, are_alike
+from duly.stores.tables.instants import instant, stamp
+from duly.stores.tables.placements import clear_the_way, merge
 
 SQL = statements("put")
 
@@ -24,7 +28,7 @@ SLICE: Final = 5000
 
 def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
     """Requests made now."""
-    return (yield from put_arrivals(world, [Arrival(request, world.now) for request in requests]))
+    return (yield from put_arrivals(world, [arrived(request, world.now) for request in requests]))
 
 
 def put_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed]]:
@@ -105,7 +109,7 @@ def put_one(world: World, arrival: Arrival) -> Steps[Placed]:
         return Placed(request.id, known[0][0], Decision.KEPT)
     scene = yield from scene_of(world, request)
     placement = clash.place(request, scene, instant(arrival.at))
-    yield from _clear_the_way(world, request, placement)
+    yield from clear_the_way(world, request, placement, partial(_stander, world))
     generation = yield from _write(world, arrival, placement)
     if placement.is_suppressed:
         yield from world.tally("suppressed")
@@ -121,7 +125,7 @@ def scene_of(world: World, request: Request) -> Steps[clash.Scene]:
         return clash.Scene()
     waiting = yield from _waiting(world, request, serial)
     running = yield from world.running(serial)
-    window = yield from window_of(serial)
+    window = yield from window_for(request)
     marker = yield Statement(SQL["has_marker"], {"serial": serial})
     return clash.Scene(waiting=waiting, running=running, window=window, has_marker=bool(marker))
 
@@ -135,36 +139,16 @@ def _waiting(world: World, request: Request, serial: str) -> Steps[list[clash.St
     return [clash.Stander(*values) for values in sorted({*oldest, *of_key}, key=itemgetter(2))]
 
 
-def window_of(serial: str | None) -> Steps[clash.Window | None]:
-    """The duplicate guard last opened for a serial."""
-    found = yield Statement(SQL["window"], {"serial": serial})
+def window_for(request: Request) -> Steps[clash.Window | None]:
+    """The duplicate guard last opened for its serial."""
+    found = yield Statement(SQL["window"], {"serial": request.lane_of_serial})
     return clash.Window(instant(found[0][0]), found[0][1]) if found else None
 
 
-def _clear_the_way(world: World, request: Request, placement: clash.Placement) -> Steps[None]:
-    for job_id in placement.supersedes:
-        yield from _supersede(world, job_id, by=request.id)
-    for job_id in placement.overtakes:
-        row = yield from world.row(job_id)
-        assert row is not None, "the scene was read under the write lock"
-        yield from world.finish(row, "overtake", f"overtaken by {request.key}")
-    for job_id in placement.cancels:
-        row = yield from world.row(job_id)
-        assert row is not None, "the scene was read under the write lock"
-        row.wish = row.wish if row.wish is Wish.DELETE else Wish.CANCEL
-        yield from world.save(row)
-
-
-def _supersede(world: World, job_id: str, *, by: str) -> Steps[None]:
-    """A waiting job is cancelled at once; a running one is marked and learns it at its next write."""
+def _stander(world: World, job_id: str) -> Steps[Row]:
     row = yield from world.row(job_id)
     assert row is not None, "the scene was read under the write lock"
-    if row.state is State.RUNNING:
-        row.superseded_by = by
-        yield from world.save(row)
-    else:
-        yield from world.finish(row, "supersede", f"superseded by {by}")
-        yield from world.tally("superseded")
+    return row
 
 
 def _write(world: World, arrival: Arrival, placement: clash.Placement) -> Steps[int]:
@@ -189,27 +173,14 @@ def _create(world: World, arrival: Arrival, placement: clash.Placement) -> Steps
 
 
 def _merge(world: World, arrival: Arrival, into: str, due: int) -> Steps[int]:
-    """One job, latest arguments, earliest time, fresh budget."""
-    row = yield from world.row(into)
-    assert row is not None, "the scene was read under the write lock"
-    request = arrival.request
-    row.arguments = request.arguments
-    row.context = request.context
-    row.queue, row.rank = request.queue, -request.priority
-    row.ready_at = min(row.ready_at, due)
-    row.due = min(row.due, due)
-    row.expires_after = span_or_none(request.expires_after)
-    row.expire_after(arrival.at)
-    row.attempt = row.crashes = row.deferrals = 0
-    row.first_failure = None
-    row.cycle += 1  # other arguments are another effect: the idempotency key must not repeat
+    row = yield from _stander(world, into)
+    merge(row, arrival, due)
+    row.queue, row.rank = arrival.request.queue, -arrival.request.priority
     yield from world.save(row)
     return row.generation
 
 
 def _open_window(arrival: Arrival, placement: clash.Placement) -> Steps[None]:
-    request = arrival.request
-    if request.guard and request.lane_of_serial:
-        until = arrival.at + span(request.guard.window)
-        window = {"serial": request.lane_of_serial, "until": until, "id": placement.id}
+    if arrival.window_ends_at is not None and arrival.serial:
+        window = {"serial": arrival.serial, "until": arrival.window_ends_at, "id": placement.id}
         yield Statement(SQL["open_window"], window)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from duly.ids import new_nonce
-from duly.job import Delivery, State, Wish
-from duly.lifecycle import CRASH_CAP
 from duly.stores.contract import Ask
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.lanes import serves
-from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.recovery import recover_row
 
 SQL = statements("recover")
 
@@ -43,48 +40,7 @@ def recover(world: World, known: Sequence[Borrower]) -> Steps[None]:
         return
     found = yield Statement(SQL["borrowed"], {"workers": pack(list(dead))})
     for row in (yield from world.rows(generation for (generation,) in found)):
-        yield from _recover_one(world, row, host=dead[row.worker].host or "an unknown host")
-
-
-def _recover_one(world: World, row: Row, *, host: str) -> Steps[None]:
-    row.nonce = new_nonce()  # the old claim must not be taken for the one that ended the job
-    evidence = f"lease ran out on {host}"
-    if row.superseded_by is not None:
-        yield from world.note(row, "lease ran out", evidence)
-        yield from world.tally("superseded")
-        yield from world.finish(row, "supersede", f"superseded by {row.superseded_by}")
-    elif row.wish in (Wish.CANCEL, Wish.DELETE):
-        yield from _end_wished(world, row, evidence)
-    elif row.delivery is Delivery.AT_MOST_ONCE and row.has_begun:
-        yield from world.note(row, "lease ran out", evidence)
-        row.error = evidence
-        yield from world.finish(row, "interrupt", "interrupted, outcome unknown")
-    elif row.began_isolated and row.crashes + 1 >= CRASH_CAP and not row.perpetual:  # that one goes on
-        row.crashes += 1
-        yield from world.note(row, "crash", evidence)
-        row.error = f"crashed: {evidence}"
-        yield from world.finish(row, "fail", "crashed too often")
-    else:
-        yield from _lend_again(world, row, evidence)
-
-
-def _end_wished(world: World, row: Row, evidence: str) -> Steps[None]:
-    yield from world.note(row, "lease ran out", evidence)
-    yield from world.finish(row, "cancel", "cancelled while running")
-    if row.wish is Wish.DELETE:
-        yield from world.remove(row)
-
-
-def _lend_again(world: World, row: Row, evidence: str) -> Steps[None]:
-    """Back to the ready set, still ahead of what is parked behind it."""
-    yield from world.note(row, "lease ran out", evidence)
-    row.crashes += 1 if row.began_isolated else 0
-    row.is_suspect = True
-    row.state = State.WAITING
-    row.ready_at = world.now
-    row.worker = ""
-    row.has_begun = row.began_isolated = False
-    yield from world.save(row)
+        yield from recover_row(world, row, host=dead[row.worker].host or "an unknown host")
 
 
 def expire(world: World, ask: Ask) -> Steps[None]:

@@ -13,8 +13,8 @@ from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.settle import settle
 from duly.stores.sqlite.operations.texts import statements
-from duly.stores.sqlite.operations.workers import card_columns
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.cards import card_columns
 from duly.stores.tables.instants import span
 
 SQL = statements("renew")

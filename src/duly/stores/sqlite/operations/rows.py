@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
 from typing import Any, Final
 
-from duly.job import Delivery, HistoryLine, Job, Overlap, State, Wish
-from duly.stores.sqlite.operations.moment import Moment
-from duly.stores.tables.instants import instant, instant_or_none
+from duly.ids import new_nonce
+from duly.job import Delivery, Overlap, State, Wish
 
 
 @dataclass(slots=True)
@@ -70,9 +67,19 @@ class Row:
         self.has_begun, self.began_isolated = bool(self.has_begun), bool(self.began_isolated)
         self.perpetual = bool(self.perpetual)
 
-    def expire_after(self, moment: int) -> None:
-        """Count the time in which somebody must take it from here: each cycle has one of its own."""
-        self.expires_at = None if self.expires_after is None else moment + self.expires_after
+    @property
+    def priority(self) -> int:
+        """The rank, as people count."""
+        return -self.rank
+
+    @property
+    def serial_name(self) -> str | None:
+        """What must not overlap, in words."""
+        return self.serial
+
+    def forget_claim(self) -> None:
+        """Whoever ends the job from here on, it is not the claim it was on loan to."""
+        self.nonce = new_nonce()
 
     def parameters(self) -> dict[str, Any]:
         """What `save` writes. The folded error lets `find` ignore case beyond ASCII, which SQLite cannot."""
@@ -81,53 +88,3 @@ class Row:
 
 
 FIELDS: Final = tuple(field.name for field in fields(Row))
-
-
-def job_of(row: Row, moment: Moment, lease_until: int | None, history: Sequence[HistoryLine] = ()) -> Job:
-    """A snapshot for people. `lease_until` is the end of its worker's lease, None where none is known."""
-    return Job(
-        id=row.id,
-        task=row.task,
-        queue=row.queue,
-        priority=-row.rank,
-        key=row.key,
-        serial=row.serial,
-        generation=row.generation,
-        state=row.state,
-        ready_at=_ready_at(row, moment, lease_until),
-        due=instant(row.due),
-        epoch=row.epoch,
-        attempt=row.attempt,
-        crashes=row.crashes,
-        deferrals=row.deferrals,
-        cycle=row.cycle,
-        arguments=row.arguments,
-        created_at=instant(row.created_at),
-        finished_at=instant_or_none(row.finished_at),
-        worker=row.worker,
-        reason=row.reason,
-        error=row.error,
-        result=row.result,
-        is_parked=row.is_parked,
-        is_suspect=row.is_suspect,
-        superseded_by=row.superseded_by,
-        wish=row.wish,
-        expires_at=instant_or_none(row.expires_at),
-        tick=instant_or_none(row.tick),
-        delivery=row.delivery,
-        progress=row.progress,
-        context=row.context,
-        history=tuple(history),
-    )
-
-
-def _ready_at(row: Row, moment: Moment, lease_until: int | None) -> datetime | None:
-    if row.state is State.WAITING:
-        return instant(row.ready_at)
-    return lease_end(moment, lease_until) if row.state is State.RUNNING else None
-
-
-def lease_end(moment: Moment, lease_until: int | None) -> datetime:
-    """The end of a lease on the wall clock, for people; a lease of another boot has ended by now."""
-    left = 0 if lease_until is None else lease_until - moment.boot
-    return instant(moment.now + left)

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from duly.clash import Scene, place
-from duly.job import FINISHED, Clash, Delivery, Fence, Request, State, Wish
+from duly.job import FINISHED, Fence, State
 from duly.lifecycle import (
-    EVENTS,
-    GOES_ON,
-    HISTORY_LINES,
-    Again,
-    Conclusion,
-    Crash,
-    Defer,
     Done,
     Settled,
-    Standing,
-    TryAgain,
-    Verdict,
-    conclude,
-    error_of,
-    wait_of,
 )
 from duly.stores.contract import Settlement
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import absorb
-from duly.stores.sqlite.operations.put import put, window_of
+from duly.stores.sqlite.operations.put import put, window_for
 from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
-from duly.stores.tables.instants import span, stamp, stamp_or_none
+from duly.stores.tables.instants import span, stamp_or_none
+from duly.stores.tables.verdicts import Neighbours, settle_row
 
 SQL = statements("settle")
 
@@ -108,17 +96,10 @@ def _settle_one(world: World, worker: str, settlement: Settlement) -> Steps[Sett
     if row is None or not _fence_holds(row, settlement.fence):
         yield from _refuse(world, worker, row, settlement)
         return Settled.LOST
-    own = yield from _own(world, row, settlement)
-    standing = yield from _standing(row, settlement.verdict, own)
-    conclusion = conclude(settlement.verdict, standing)
-    started_at = stamp_or_none(settlement.started_at)
-    yield from world.note(row, conclusion.event, conclusion.reason, started_at=started_at)
-    yield from _write(world, row, settlement, conclusion)
-    if conclusion.answer is Settled.SUPERSEDED:
-        yield from world.tally("superseded")
-    elif conclusion.event != "cancel":
-        yield from put(world, _follow_ups(settlement, own, standing))
-    return settlement.answer(conclusion)
+    neighbours = Neighbours(window_for, partial(_queued, row))
+    answer, follow_ups = yield from settle_row(world, row, settlement, neighbours)
+    yield from put(world, follow_ups)
+    return answer
 
 
 def _is_recorded(row: Row, fence: Fence) -> bool:
@@ -130,36 +111,6 @@ def _fence_holds(row: Row, fence: Fence) -> bool:
     return row.state is State.RUNNING and (row.epoch, row.nonce) == fence[1:]
 
 
-def _own(world: World, row: Row, settlement: Settlement) -> Steps[list[Request]]:
-    """Requests for the run's own key: part of its settle, and never what supersedes it."""
-    own: list[Request] = []
-    for request in settlement.then:
-        is_own = row.key is not None and (request.task, request.key) == (row.task, row.key)
-        if is_own and (yield from _takes_effect(world, request)):
-            own.append(request)
-    return own
-
-
-def _takes_effect(world: World, request: Request) -> Steps[bool]:
-    """Only a request that will stand afterwards can take over what the run leaves undone."""
-    window = yield from window_of(request.lane_of_serial)
-    scene = Scene(window=window)
-    return request.clash is not Clash.SEED and place(request, scene, world.moment.instant).creates
-
-
-def _standing(row: Row, verdict: Verdict, own: Sequence[Request]) -> Steps[Standing]:
-    # Who waits behind matters only to a run that would go on or asks for its own key; a chain may be long.
-    matters = bool(own) or EVENTS[type(verdict)] in GOES_ON
-    queued = (yield from _queued(row)) if matters else None
-    return Standing(
-        superseded_by=row.superseded_by,
-        wish=row.wish,
-        queued=queued or (own[-1].id if own else None),
-        crashes=row.crashes,
-        is_spent=row.delivery is Delivery.AT_MOST_ONCE and row.has_begun,
-    )
-
-
 def _queued(row: Row) -> Steps[str | None]:
     """The newest request that waits for the key of a run."""
     if row.serial is None:
@@ -168,57 +119,8 @@ def _queued(row: Row) -> Steps[str | None]:
     return found[0][0] if found else None
 
 
-def _follow_ups(settlement: Settlement, own: Sequence[Request], standing: Standing) -> list[Request]:
-    """A request queued from outside is newer than what this run wished for its own key."""
-    yields = bool(own) and standing.queued != own[-1].id
-    return [request for request in settlement.then if not (yields and request in own)]
-
-
 def _refuse(world: World, worker: str, row: Row | None, settlement: Settlement) -> Steps[None]:
     yield from world.tally("refused")
     if row is not None:
         verdict = type(settlement.verdict).__name__
         yield from world.note(row, "refused", f"late {verdict} by {worker} at epoch {settlement.fence.epoch}")
-
-
-def _write(world: World, row: Row, settlement: Settlement, conclusion: Conclusion) -> Steps[None]:
-    verdict = settlement.verdict
-    row.error = error if (error := error_of(verdict)) is not None else row.error
-    _count(world, row, settlement, conclusion)
-    if conclusion.event in GOES_ON:
-        ready_at = world.now if row.wish is Wish.HURRY else stamp(wait_of(verdict, world.moment.instant))
-        row.wish = None
-        yield from world.wait_again(row, conclusion.event, ready_at)
-        if conclusion.event == "again":
-            yield Statement(SQL["trim_history"], {"entered": row.entered, "lines": HISTORY_LINES})
-        return
-    if isinstance(verdict, Done) and conclusion.event == "done":
-        row.error = None
-        row.result = verdict.result
-        row.result_until = world.now + span(verdict.keep_result) if verdict.keep_result else None
-    yield from world.finish(row, conclusion.event, conclusion.reason)
-    if row.wish is Wish.DELETE:
-        yield from world.remove(row)
-
-
-def _count(world: World, row: Row, settlement: Settlement, conclusion: Conclusion) -> None:
-    """Failures, deaths in isolation and waits are counted apart; a new cycle starts from nothing."""
-    match settlement.verdict:
-        case Again() if conclusion.event == "again":
-            row.attempt = row.crashes = row.deferrals = 0
-            row.first_failure = None
-            row.is_suspect = False
-            row.cycle += 1
-            row.due = stamp(wait_of(settlement.verdict, world.moment.instant))
-            row.expire_after(row.due)
-            row.arguments = settlement.arguments or row.arguments
-        case TryAgain():
-            row.attempt += 1
-            row.first_failure = row.first_failure or world.now
-        case Defer():
-            row.deferrals += 1
-        case Crash(counted=counted):
-            row.crashes += 1 if counted else 0
-            row.is_suspect = True
-        case _:
-            pass

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from duly.clash import Stander
-from duly.ids import new_nonce
 from duly.job import Overlap, State, Wish
-from duly.lifecycle import move
+from duly.lifecycle import HISTORY_LINES, move
 from duly.stores.drive import Statement, Steps
 from duly.stores.house import Notice
 from duly.stores.sqlite.operations.batch import pack
@@ -68,14 +67,17 @@ class World:
         yield Statement(SQL["tally"], {"name": name, "amount": amount})
 
     def save(self, row: Row) -> Steps[None]:
+        """One wide table: whatever changed, the row is written."""
         yield Statement(SQL["save"], row.parameters())
+
+    tell = rearrange = revive = save
 
     def remove(self, row: Row) -> Steps[None]:
         yield Statement(SQL["remove"], {"generation": row.generation})
         yield Statement(SQL["remove_history"], {"entered": row.entered})
 
-    def renumber(self, row: Row) -> Steps[None]:
-        """A new generation for an old job."""
+    def reopen(self, row: Row) -> Steps[None]:
+        """An ended job is about to change: it gets a new generation."""
         following = yield from self.draw()
         yield Statement(SQL["renumber"], {"generation": row.generation, "next": following})
         row.generation = following
@@ -123,11 +125,23 @@ class World:
         row.state = move(row.state, event)
         row.ready_at = ready_at
         row.worker = ""
-        row.nonce = new_nonce()  # whatever the old claim still writes is refused from here on
+        row.forget_claim()  # whatever it still writes is refused from here on
         row.has_begun = row.began_isolated = False
         row.progress = None
         yield from self.save(row)
         yield from self.promote(row.serial)
+
+    def take_back(self, row: Row) -> Steps[None]:
+        """From a worker that is gone: to the ready set, still ahead of what is parked behind it."""
+        row.state = State.WAITING
+        row.ready_at = self.now
+        row.worker = ""
+        row.has_begun = row.began_isolated = False
+        yield from self.save(row)
+
+    def trim(self, row: Row) -> Steps[None]:
+        """A job that starts another cycle keeps its newest lines."""
+        yield Statement(SQL["trim"], {"entered": row.entered, "lines": HISTORY_LINES})
 
     def promote(self, serial: str | None) -> Steps[None]:
         """Something of this serial ended: the oldest parked request becomes ready if it may run now."""

@@ -87,3 +87,9 @@ update duly_counter set value = value + :amount where name = 'number' returning 
 -- name: tally
 insert into duly_tally (name, amount) values (:name, :amount)
 on conflict (name) do update set amount = amount + excluded.amount
+
+-- name: trim
+-- The newest lines of a job that goes round and round.
+delete from duly_history
+where job = :entered and number <= (
+    select number from duly_history where job = :entered order by number desc limit 1 offset :lines)

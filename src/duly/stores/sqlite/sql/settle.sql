@@ -43,9 +43,3 @@ select id from duly_job indexed by duly_job_serial
 where serial = :serial and state in ('waiting', 'running') and state = 'waiting' and key is :key
 order by generation desc
 limit 1
-
--- name: trim_history
--- The newest lines of a job that goes round and round.
-delete from duly_history
-where job = :entered and number <= (
-    select number from duly_history where job = :entered order by number desc limit 1 offset :lines)
