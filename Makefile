@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_ARGS ?=
 TEST_ARGS ?=
+# Most of the tests' time is spent waiting for processes, leases and servers.
+TEST_WORKERS ?= $(shell $(BIN)/python -c 'import os; print(2 * (os.cpu_count() or 1))')
 CHAOS_STORES ?= sqlite postgres redis
 CHAOS_SECONDS ?= 600
 CHAOS_SEEDS ?= 3000
@@ -44,7 +46,7 @@ demo: $(READY)
 	$(BIN)/duly demo $(DEMO_ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto $(TEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(TEST_ARGS)
 
 chaos: $(READY)
 	$(BIN)/python -m tests.simulation --seeds $(CHAOS_SEEDS)

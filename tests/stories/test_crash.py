@@ -81,6 +81,7 @@ def test_a_killed_worker_loses_nothing_that_it_held(crew: Crew) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
+@pytest.mark.parametrize("crew", ["sqlite"], indirect=True)  # about the defaults, which know no store
 def test_by_default_a_killed_workers_job_runs_again_within_35_seconds(crew: Crew) -> None:
     victim = crew.start(DULY_LEASE="30s")
     errands.slow.enqueue("never")
