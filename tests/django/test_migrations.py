@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.django.site import Site, call
 
-from duly.django.steps import LAYOUTS
+from duly.django import migrations
+from duly.django.steps import LAYOUTS, Step
 
 
 def test_the_engine_finds_its_tables_where_migrate_made_them(tmp_path: Path) -> None:

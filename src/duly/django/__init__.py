@@ -14,18 +14,18 @@ from duly.errors import MissingExtra
 
 if TYPE_CHECKING:
     from duly.django.backend import DulyBackend
-    from duly.django.engine import database_engine, engine
-    from duly.django.task import DulyTask, task
+    from duly.django.declaring import DulyTask, task
+    from duly.django.engines import database_engine, engine
     from duly.django.testing import DummyBackend, ImmediateBackend
 
 _HOMES = {
     "DulyBackend": "backend",
-    "DulyTask": "task",
+    "DulyTask": "declaring",
     "DummyBackend": "testing",
     "ImmediateBackend": "testing",
-    "database_engine": "engine",
-    "engine": "engine",
-    "task": "task",
+    "database_engine": "engines",
+    "engine": "engines",
+    "task": "declaring",
 }
 
 __all__ = [

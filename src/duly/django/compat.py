@@ -7,6 +7,7 @@ ships without types, so each name is declared once, here.
 from __future__ import annotations
 
 import importlib
+import logging
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
@@ -18,8 +19,11 @@ _database: Any = importlib.import_module("django.db")
 connections: Any = _database.connections
 transaction: Any = _database.transaction
 router: Any = _database.router
+ConnectionDoesNotExist: type[Exception] = importlib.import_module(
+    "django.utils.connection"
+).ConnectionDoesNotExist
 DatabaseError: type[Exception] = _database.DatabaseError
-close_old_connections: Any = _database.close_old_connections
+logger: Final = logging.getLogger("duly.django")
 settings: Any = importlib.import_module("django.conf").settings
 timezone: Any = importlib.import_module("django.utils.timezone")
 checks: Any = importlib.import_module("django.core.checks")
@@ -60,6 +64,17 @@ BaseTaskBackend: Any = _backends.BaseTaskBackend
 
 InvalidTask: type[Exception] = getattr(_exceptions, "InvalidTask", None) or _exceptions.InvalidTaskError
 TaskResultDoesNotExist: type[Exception] = _exceptions.TaskResultDoesNotExist
+
+
+def has_checks() -> bool:
+    """Whether Django Tasks has its backends checked by itself: Django does, the backport if installed."""
+    return PACKAGE != "django_tasks" or is_installed("django_tasks")
+
+
+def is_installed(application: str) -> bool:
+    """Whether an application is in INSTALLED_APPS."""
+    apps: Any = importlib.import_module("django.apps").apps
+    return bool(apps.is_installed(application))
 
 
 def stock_backend(module: str, name: str) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from duly.clock import SystemClock
-from duly.django.compat import settings
+from duly.django.compat import connections, settings
 from duly.django.place import backend_options, place_of
 from duly.stores.sqlite import migrate as sqlite
 from duly.stores.sqlite.connection import spelling
@@ -50,7 +50,7 @@ def outbox_namespaces(alias: str) -> list[str]:
 
 
 def _places() -> Iterator[Any]:
-    from duly.django.engine import is_ours
+    from duly.django.engines import is_ours
 
     tasks: dict[str, dict[str, Any]] = getattr(settings, "TASKS", None) or {}
     for alias, words in tasks.items():
@@ -66,6 +66,21 @@ LAYOUTS: Final = {
         {"sqlite": "duly.outbox.sqlite", "postgresql": "duly.outbox.postgres"}, outbox_namespaces
     ),
 }
+
+
+def missing_steps(alias: str) -> list[str]:
+    """What the code ships and a database lacks, by name."""
+    connection = connections[alias]
+    kind = VENDORS.get(connection.vendor)
+    if kind is None:
+        return []
+    with connection.schema_editor(collect_sql=True) as editor:
+        return [
+            f"{namespace} {step.title}"
+            for layout in LAYOUTS.values()
+            for namespace in layout.namespaces(alias)
+            for step in kind(editor, namespace, layout.steps(connection.vendor)).missing()
+        ]
 
 
 class Step(Operation):  # type: ignore[misc]
@@ -122,6 +137,11 @@ class Tables:
         """Make what one step adds, unless it was made before; a vendor may have fewer steps than another."""
         if number in self.steps and number not in self.applied():
             self.make(self.steps[number])
+
+    def missing(self) -> list[Migration]:
+        """The steps that were not made yet."""
+        applied = self.applied()
+        return [step for number, step in self.steps.items() if number not in applied]
 
     def applied(self) -> frozenset[int]:
         """The steps that were made."""

@@ -1,4 +1,4 @@
-"""The transaction of an exactly-once body: Django's `atomic`, with the connection looked after around it."""
+"""The transaction of an exactly-once body, Django's `atomic`, and the connections around any body."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from duly.django.compat import connections, transaction
+
+
+def let_go() -> None:
+    """Close this thread's connections that are broken or past their age, as Django does around a request.
+
+    Not those in a transaction: it is the run's, which has not ended, or a test's.
+    """
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
 
 
 class Atomic:
@@ -27,7 +37,7 @@ class _Block(AbstractContextManager[Any]):
         self._atomic: Any = transaction.atomic(using=alias)
 
     def __enter__(self) -> Any:
-        self._connection.close_if_unusable_or_obsolete()
+        let_go()
         self._atomic.__enter__()
         return self._connection
 
@@ -36,4 +46,4 @@ class _Block(AbstractContextManager[Any]):
             self._atomic.__exit__(*raised)
         finally:
             # The body was inside the block when it let go of its connections: this one could not be closed.
-            self._connection.close_if_unusable_or_obsolete()
+            let_go()

@@ -11,6 +11,7 @@ from typing import Any
 from duly.django import compat
 from duly.django.compat import import_string, settings
 from duly.django.place import Place, backend_options, place_of
+from duly.django.reporting import REPORTER, listen_to
 from duly.django.transactions import Atomic
 from duly.engine import Duly
 from duly.errors import DefinitionError
@@ -27,8 +28,8 @@ def engine(alias: str | None = None) -> Duly:
     engine in the default database.
     """
     if alias is None:
-        alias = _first_of_ours()
-        return database_engine() if alias is None else engine(alias)
+        ours = our_backends()
+        return engine(ours[0]) if ours else database_engine()
     options = backend_options(alias)
     if options is None:
         raise DefinitionError(f"TASKS has no backend {alias!r}. It has {', '.join(sorted(settings.TASKS))}.")
@@ -59,11 +60,24 @@ def make_engine(place: Place) -> Duly:
     """Connects at first use, like any other."""
     transactions = Atomic(place.database) if place.is_in_database else None
     options = dict(place.options)
+    app: Duly
     if place.is_in_memory:
         from duly.django.memory import MemoryEngine
 
-        return MemoryEngine(place.database, transactions=transactions, **options)
-    return Duly(place.url, outbox=place.outbox, transactions=transactions, **options)
+        app = MemoryEngine(place.database, transactions=transactions, **options)
+    else:
+        app = Engine(place.url, outbox=place.outbox, transactions=transactions, **options)
+    listen_to(app)
+    return app
+
+
+class Engine(Duly):
+    """An application whose signals have been sent when a run in this process is over."""
+
+    def run(self, *, burst: bool = False, **options: Any) -> None:
+        """Serve in this process until stopped; with burst=True until there is nothing to do."""
+        super().run(burst=burst, **options)
+        REPORTER.drain()
 
 
 def _retire(place: Place) -> None:
@@ -75,12 +89,11 @@ def _retire(place: Place) -> None:
         _engines.pop(before).close()
 
 
-def _first_of_ours() -> str | None:
+def our_backends() -> list[str]:
+    """The aliases in TASKS that keep their jobs in Duly, "default" before others."""
     tasks: dict[str, dict[str, Any]] = getattr(settings, "TASKS", None) or {}
-    for alias in sorted(tasks, key=lambda alias: alias != compat.DEFAULT_BACKEND):
-        if is_ours(tasks[alias].get("BACKEND", "")):
-            return alias
-    return None
+    ordered = sorted(tasks, key=lambda alias: (alias != compat.DEFAULT_BACKEND, alias))
+    return [alias for alias in ordered if is_ours(tasks[alias].get("BACKEND", ""))]
 
 
 def is_ours(path: str) -> bool:
