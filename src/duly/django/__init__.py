@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from duly.django.backend import DulyBackend
     from duly.django.declaring import DulyTask, task
     from duly.django.engines import database_engine, engine
+    from duly.django.executions import exactly_once, ledger
+    from duly.django.scheduling import scheduled_task
     from duly.django.testing import DummyBackend, ImmediateBackend
 
 _HOMES = {
@@ -25,6 +27,9 @@ _HOMES = {
     "ImmediateBackend": "testing",
     "database_engine": "engines",
     "engine": "engines",
+    "exactly_once": "executions",
+    "ledger": "executions",
+    "scheduled_task": "scheduling",
     "task": "declaring",
 }
 
@@ -35,6 +40,9 @@ __all__ = [
     "ImmediateBackend",
     "database_engine",
     "engine",
+    "exactly_once",
+    "ledger",
+    "scheduled_task",
     "task",
 ]
 

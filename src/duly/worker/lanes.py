@@ -14,15 +14,28 @@ class Lanes:
 
     def __init__(self, app: App, queues: frozenset[str] | None) -> None:
         self.queues = queues
-        self._lanes = {task.name: lane_of(task) for task in app.tasks.values()}
-        self.schedules: Mapping[str, Lane] = {
+        self._app = app
+        self._tasks = {task.name: lane_of(task) for task in app.tasks.values()}
+        self._look()
+        self._throttled: dict[str, float] = {}
+
+    def _look(self) -> None:
+        """Schedules may come and go while a worker serves: an adapter keeps some of them in a table."""
+        self._seen = dict(self._app.schedule_terms)
+        self._schedules: dict[str, Lane] = {
             periodic.job_task(name): Lane(
                 periodic.job_task(name), on_any_queue=True, held_by=(terms["task"],)
             )
-            for name, terms in app.schedule_terms.items()
+            for name, terms in self._seen.items()
         }
-        self._lanes |= self.schedules
-        self._throttled: dict[str, float] = {}
+        self._lanes = self._tasks | self._schedules
+
+    @property
+    def schedules(self) -> Mapping[str, Lane]:
+        """The lanes that need no slot."""
+        if self._app.schedule_terms.keys() != self._seen.keys():
+            self._look()
+        return self._schedules
 
     @property
     def has_schedules(self) -> bool:
@@ -40,6 +53,8 @@ class Lanes:
 
     def open(self, now: float) -> Mapping[str, Lane]:
         """The lanes to ask for now."""
+        if self._app.schedule_terms.keys() != self._seen.keys():
+            self._look()
         if not self._throttled:
             return self._lanes
         self._throttled = {task: until for task, until in self._throttled.items() if until > now}

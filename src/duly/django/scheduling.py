@@ -1,0 +1,175 @@
+"""`scheduled_task`: tasks that run by themselves, on any backend of Django Tasks.
+
+Each is a schedule of Duly's engine in Django's database, so an operator's pause, a missed run and an edit
+survive restarts and deploys, and any number of schedulers is safe. A tick makes an execution in its own
+transaction and hands it over after the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+from duly import codec
+from duly.app import App
+from duly.converse import converse
+from duly.django import compat
+from duly.django.executions import RIGHT_ORDER, ledger, wish
+from duly.errors import DefinitionError
+from duly.kinds import periodic
+from duly.run import Run
+from duly.schedules import plain_terms, register
+
+T = TypeVar("T")
+
+TICK: Final = "duly.django.tick"
+QUEUE: Final = "duly-ticks"
+"""Whose jobs a scheduler takes, and a worker beside its own."""
+LONGEST_NAME: Final = 200
+WORDS: Final = ("missed", "grace", "max_catch_up", "jitter", "start", "end")
+"""Further options of a schedule of Duly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A schedule as code or a row of the database declares it."""
+
+    name: str
+    wish: Mapping[str, Any]
+    timing: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def terms(self) -> dict[str, Any]:
+        """As the engine stores it; every mistake in it is found here."""
+        found = plain_terms(
+            {**self.timing, "task": TICK, "overlap": "allow", "arguments": codec.pack((dict(self.wish),), {})}
+        )
+        periodic.read_terms(self.name, found)
+        return found
+
+
+class Registry:
+    """The schedules that code declares, by name."""
+
+    def __init__(self) -> None:
+        self._declared: dict[str, Declared] = {}
+
+    def add(self, declared: Declared) -> None:
+        """Two of one name are an error, unless a module was only imported again."""
+        known = self._declared.get(declared.name)
+        if known is not None and known.wish["task"] != declared.wish["task"]:
+            raise DefinitionError(
+                f"Two schedules are named {declared.name!r}: of {known.wish['task']} and of "
+                f"{declared.wish['task']}. Give one of them name='…'."
+            )
+        if known is not None and known != declared:
+            raise DefinitionError(
+                f"{declared.wish['task']} is scheduled twice under the name {declared.name!r}. "
+                "Give each schedule a name='…' of its own."
+            )
+        self._declared[declared.name] = declared
+
+    def all(self) -> list[Declared]:
+        """By name."""
+        return [self._declared[name] for name in sorted(self._declared)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._declared
+
+
+registry = Registry()
+"""What `@scheduled_task` fills."""
+
+
+def scheduled_task(  # noqa: PLR0913  the words of a schedule, each with a name at the call
+    *,
+    cron: str | None = None,
+    every: Any = None,
+    name: str | None = None,
+    timezone: str = "UTC",
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    queue_name: str | None = None,
+    priority: int | None = None,
+    backend: str | None = None,
+    **timing: Any,
+) -> Callable[[T], T]:
+    """Run a task by itself, at the times of `cron` in `timezone` or every so often. Goes above `@task()`.
+
+    `missed`, `grace`, `max_catch_up`, `jitter`, `start` and `end` mean what they mean in Duly's schedules.
+    """
+    unknown = set(timing) - set(WORDS)
+    if unknown:
+        raise DefinitionError(
+            f"@scheduled_task has no option {sorted(unknown)[0]!r}. Further ones are {', '.join(WORDS)}."
+        )
+    times = {"cron": cron, "every": every, "timezone": timezone, **timing}
+
+    def decorate(task: T) -> T:
+        given: Any = task
+        if not isinstance(given, compat.Task):
+            raise DefinitionError(f"@scheduled_task goes above @task: it got {task!r}. {RIGHT_ORDER}")
+        words = {"queue_name": queue_name, "priority": priority, "backend": backend}
+        routed = given.using(**{word: value for word, value in words.items() if value is not None})
+        registry.add(declare(routed, name or given.module_path, (args, kwargs or {}), times))
+        return task
+
+    return decorate
+
+
+def declare(
+    task: Any, name: str, arguments: tuple[Sequence[Any], Mapping[str, Any]], times: Mapping[str, Any]
+) -> Declared:
+    """Check a schedule as far as it can be checked without a database."""
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
+        raise DefinitionError(f"{name!r} names no schedule: use 1 to {LONGEST_NAME} printable characters.")
+    try:
+        json.dumps([list(arguments[0]), dict(arguments[1])], allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(f"The arguments of schedule {name!r} are no JSON: {error}.") from error
+    given = {word: value for word, value in times.items() if value is not None}
+    found = Declared(name=name, wish=wish(task, name, *arguments), timing=given)
+    found.terms()
+    return found
+
+
+# --- the engine's side ----------------------------------------------------------------------------
+
+_furnishing = threading.Lock()
+
+
+def furnish(app: App) -> None:
+    """Have the engine know the code's schedules. May be done again: what it knows it keeps."""
+    discover()
+    with _furnishing:
+        if TICK not in app.tasks:
+            app.task(name=TICK, queue_name=QUEUE, delivery="exactly_once", priority=100)(tick)
+        for declared in registry.all():
+            app.schedule_terms[declared.name] = declared.terms()
+
+
+def discover() -> None:
+    """Import the `tasks` module of every application: whoever schedules must have seen all schedules."""
+    compat.autodiscover_modules("tasks")
+
+
+def tick(run: Run, wanted: dict[str, Any]) -> None:
+    """One instant of one schedule: an execution, in the transaction that ends the tick.
+
+    Its id names the instant, so a tick that is run again finds what it made. With effects in another database
+    the execution is there before the tick is over, and either commit may come last.
+    """
+    moment = run.tick or datetime.min.replace(tzinfo=UTC)
+    execution = periodic.tick_key(wanted["schedule"], moment)
+    ledger(wanted["database"]).issue(wanted["task"], (), wanted, execution_id=execution)
+
+
+def bring(app: App, declared: Iterable[Declared]) -> None:
+    """Have the store know schedules: new terms are in force at once, an operator's edits stay."""
+    terms = {one.name: one.terms() for one in declared}
+    if terms:
+        converse(app.store, register(app.store, terms))
+        app.store.ring()
