@@ -101,6 +101,8 @@ class Run:
         self.effects = Effects()
         self._ending = Lock()
         self._has_ended = False
+        self.has_completed = False
+        """The body has called `complete`: what it asks for from here on is no part of its end."""
         self._process = os.getpid()
         self.is_lost = False
         """The lease is gone: what the run asks of Duly is refused."""
@@ -231,12 +233,14 @@ class Run:
     def take(self, request: Request) -> bool:
         """A request for the run's own key becomes part of its settle. The last one counts.
 
-        False once the body has ended: what it left running speaks for itself, as anybody else does.
+        False once the body has ended, or has settled the run by `complete`: what comes after it speaks for
+        itself, as anybody else does.
         """
         with self._ending:
-            if not self._has_ended:
+            is_part = not self._has_ended and not self.has_completed
+            if is_part:
                 self.effects.requests = [request]
-            return not self._has_ended
+            return is_part
 
     @property
     def is_live_here(self) -> bool:

@@ -1,4 +1,8 @@
-"""Transactions on PostgreSQL, on connections kept for bodies alone."""
+"""Transactions on PostgreSQL, on connections kept for bodies alone.
+
+What is said on a wire is said once, in generators; a thread and an event loop differ only in how they hold
+the conversation.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +11,22 @@ import os
 import threading
 import weakref
 from collections.abc import Generator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from sys import getrefcount
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import errors
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from duly.errors import TransactionEnded
 from duly.stores.drive import Operation, Row
 from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.attempt import Command
 from duly.stores.postgres.faults import unreachable
 from duly.stores.postgres.operations.again import Needs, Repeat
 from duly.transactions.postgres_wires import (
-    COMMIT,
     MARK,
     UNDO,
     AnyBodyConnection,
@@ -31,36 +34,43 @@ from duly.transactions.postgres_wires import (
     BodyConnection,
     Loan,
     check,
+    check_committed,
     check_mark,
+    committing,
     ending,
     last_words,
-    not_committed,
-    told,
+    telling,
+    telling_of_commit,
 )
-from duly.transactions.words import FAILED
 
 T = TypeVar("T")
+W = TypeVar("W", bound=AnyBodyConnection)
 
-PASSING: Final = (errors.LockNotAvailable, errors.InvalidSqlStatementName)
+PASSING: Final = (Repeat, Needs, errors.LockNotAvailable, errors.InvalidSqlStatementName)
 """Somebody was faster, or the body made the server forget what it had prepared: said with care it will do."""
 
 
-# --- in a thread ----------------------------------------------------------------------------------
+class Said(NamedTuple):
+    """What the end of a transaction answered."""
+
+    value: Any
 
 
-class PostgresTransaction:
-    """One run's transaction."""
+class Lent(Generic[W]):
+    """One run's transaction: what threads and loops have in common."""
 
     held = 0.0
 
-    def __init__(self, source: PostgresSource, wire: BodyConnection, loan: Loan) -> None:
+    def __init__(self, source: PostgresSource, wire: W, run_id: str) -> None:
         self._source = source
         self._wire = wire
-        self._loan = loan
-        wire.loan = loan
+        self._loan = wire.loan = source.loan(run_id, wire)
+        self._count: int | None = None
 
     @property
-    def connection(self) -> BodyConnection:
+    def connection(self) -> W:
+        if self._count is None:
+            self._count = getrefcount(self._wire)
         return self._wire
 
     @property
@@ -69,158 +79,137 @@ class PostgresTransaction:
 
     @property
     def is_cut_off(self) -> bool:
-        return self._wire.info.transaction_status is TransactionStatus.UNKNOWN
+        return self._status is TransactionStatus.UNKNOWN
+
+    @property
+    def _status(self) -> TransactionStatus:
+        return self._wire.info.transaction_status
+
+    @property
+    def _is_held_on_to(self) -> bool:
+        """The body has left a reference to it, and might write into somebody else's transaction."""
+        return self._count is not None and getrefcount(self._wire) > self._count
+
+    def abandon(self) -> None:
+        self._loan.is_abandoned = True
+
+    def _take_over(self) -> None:
+        self._loan.is_ours = True
+        self._wire.patience = self._source.patience.total_seconds()
+        self._wire.row_factory = tuple_row
+
+    def _ending(self, operation: Operation[Any]) -> Generator[Command, list[Row], Said | None]:
+        """The last words. None when they must be said with care, and with whatever they need beforehand."""
+        self._take_over()
+        check(self._wire)
+        try:
+            return Said((yield from ending(operation, self._source.spell, self._loan)))
+        except PASSING:
+            yield Command(UNDO)
+            ((mark,),) = yield Command(MARK)
+            check_mark(mark, self._loan)
+            return None
+
+    def _finish(self) -> None:
+        self._take_over()
+        self._source.take_back(self._wire, is_fit=not self._is_held_on_to)
+
+
+class PostgresTransaction(Lent[BodyConnection]):
+    """One run's transaction in a thread."""
 
     def run(self, operation: Operation[T]) -> T:
         return self._source.store.run_on(self._wire, operation)
 
     def settle(self, operation: Operation[T]) -> T:
-        self._take_over()
-        check(self._wire)
-        try:
-            return self._hold(ending(operation, self._source.spell, self._loan))
-        except (Repeat, Needs, *PASSING):
-            self._wire.perform(UNDO, None)
-            check_mark(self._wire.perform(MARK, None)[0][0], self._loan)
-        except Exception as error:
-            told(error)
-        try:
-            return self.run(operation)  # with care, and with whatever it needs beforehand
-        except Exception as error:
-            told(error)
+        with telling():
+            said = self._hold(self._ending(operation))
+            value: T = self.run(operation) if said is None else said.value
+            return value
 
-    def _hold(self, commands: Generator[Command, list[Row], T]) -> T:
-        command = next(commands)
-        while True:
-            try:
-                command = commands.send(self._wire.perform(*command))
-            except StopIteration as stop:
-                value: T = stop.value
-                return value
+    def _hold(self, words: Generator[Command, list[Row], Said | None]) -> Said | None:
+        try:
+            command = next(words)
+            while True:
+                try:
+                    rows = self._wire.perform(*command)
+                except Exception as error:
+                    command = words.throw(error)
+                else:
+                    command = words.send(rows)
+        except StopIteration as stop:
+            said: Said | None = stop.value
+            return said
 
     def commit(self) -> None:
-        try:
-            with psycopg.Cursor(self._wire, row_factory=tuple_row) as cursor:
-                said = cursor.execute(COMMIT).statusmessage
-        except Exception as error:
-            not_committed(error)
-        if said != "COMMIT":
-            raise TransactionEnded(FAILED)
+        with telling_of_commit(), self._wire.lock:
+            said = self._wire.wait(committing(self._wire.pgconn))
+        check_committed(said)
 
     def roll_back(self) -> None:
         self._take_over()
         with suppress(Exception):  # one that cannot roll back is not fit either, and closed: that rolls back
-            if self._wire.info.transaction_status is TransactionStatus.ACTIVE:
+            if self._status is TransactionStatus.ACTIVE:
                 self._wire.cancel_safe(timeout=1.0)
-                self._wire.close()
-            elif self._wire.info.transaction_status is not TransactionStatus.IDLE:
+            elif self._status is not TransactionStatus.IDLE:
                 self._wire.roll_back()
 
     def give_back(self) -> None:
-        self._take_over()
-        self._source.take_back(self._wire)
-
-    def abandon(self) -> None:
-        self._loan.is_abandoned = True
-
-    def _take_over(self) -> None:
-        self._loan.is_ours = True
-        self._wire.patience = self._source.patience.total_seconds()
-        self._wire.row_factory = tuple_row
+        self._finish()
 
 
-# --- on a loop ------------------------------------------------------------------------------------
-
-
-class AsyncPostgresTransaction:
+class AsyncPostgresTransaction(Lent[AsyncBodyConnection]):
     """One run's transaction, awaited."""
-
-    held = 0.0
-
-    def __init__(self, source: PostgresSource, wire: AsyncBodyConnection, loan: Loan) -> None:
-        self._source = source
-        self._wire = wire
-        self._loan = loan
-        wire.loan = loan
-
-    @property
-    def connection(self) -> AsyncBodyConnection:
-        return self._wire
-
-    @property
-    def has_begun(self) -> bool:
-        return self._loan.has_begun
-
-    @property
-    def is_cut_off(self) -> bool:
-        return self._wire.info.transaction_status is TransactionStatus.UNKNOWN
 
     async def run(self, operation: Operation[T]) -> T:
         return await self._source.store.arun_on(self._wire, operation)
 
     async def settle(self, operation: Operation[T]) -> T:
-        self._take_over()
-        check(self._wire)
-        try:
-            return await self._hold(ending(operation, self._source.spell, self._loan))
-        except (Repeat, Needs, *PASSING):
-            await self._wire.perform(UNDO, None)
-            check_mark((await self._wire.perform(MARK, None))[0][0], self._loan)
-        except Exception as error:
-            told(error)
-        try:
-            return await self.run(operation)
-        except Exception as error:
-            told(error)
+        with telling():
+            said = await self._hold(self._ending(operation))
+            value: T = await self.run(operation) if said is None else said.value
+            return value
 
-    async def _hold(self, commands: Generator[Command, list[Row], T]) -> T:
-        command = next(commands)
-        while True:
-            try:
-                command = commands.send(await self._wire.perform(*command))
-            except StopIteration as stop:
-                value: T = stop.value
-                return value
+    async def _hold(self, words: Generator[Command, list[Row], Said | None]) -> Said | None:
+        try:
+            command = next(words)
+            while True:
+                try:
+                    rows = await self._wire.perform(*command)
+                except Exception as error:
+                    command = words.throw(error)
+                else:
+                    command = words.send(rows)
+        except StopIteration as stop:
+            said: Said | None = stop.value
+            return said
 
     async def commit(self) -> None:
-        try:
-            async with psycopg.AsyncCursor(self._wire, row_factory=tuple_row) as cursor:
-                said = (await cursor.execute(COMMIT)).statusmessage
-        except (Exception, asyncio.CancelledError) as error:
-            not_committed(error)
-        if said != "COMMIT":
-            raise TransactionEnded(FAILED)
+        with telling_of_commit():
+            async with self._wire.lock:
+                said = await self._wire.wait(committing(self._wire.pgconn))
+        check_committed(said)
 
     async def roll_back(self) -> None:
         self._take_over()
         with suppress(Exception):
-            if self._wire.info.transaction_status is TransactionStatus.ACTIVE:
+            if self._status is TransactionStatus.ACTIVE:
                 await self._wire.cancel_safe(timeout=1.0)
-                await self._wire.close()
-            elif self._wire.info.transaction_status is not TransactionStatus.IDLE:
+            elif self._status is not TransactionStatus.IDLE:
                 await self._wire.roll_back()
 
     async def give_back(self) -> None:
-        self._take_over()
-        await self._source.atake_back(self._wire)
+        self._finish()
 
     def drop(self) -> None:
         self._wire.pgconn.finish()
 
-    def abandon(self) -> None:
-        self._loan.is_abandoned = True
-
-    def _take_over(self) -> None:
-        self._loan.is_ours = True
-        self._wire.patience = self._source.patience.total_seconds()
-        self._wire.row_factory = tuple_row
-
-
-# --- where connections come from ------------------------------------------------------------------
-
 
 class PostgresSource:
-    """Connections for bodies: at most one for each that runs, opened at need and kept for the next."""
+    """Connections for bodies: at most one for each that runs, opened at need and kept for the next.
+
+    Whatever was opened is kept here, lent, or closed.
+    """
 
     is_ambient = False
 
@@ -233,118 +222,105 @@ class PostgresSource:
         self._greeting = b"prepare duly_end as " + last_words(self.spell)
         self._lock = threading.Lock()
         self._pid = os.getpid()
-        self._idle: list[BodyConnection] = []
-        self._idle_on: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[AsyncBodyConnection]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._idle: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+        """By whose they are: a loop's own, or, under this source itself, every thread's."""
         self._is_closed = False
         self._inherited: list[Any] = []
         """A parent's connections: kept, so that nobody closes them here."""
 
     def lend(self, run_id: str) -> PostgresTransaction:
         """A connection whose transaction begins with the first statement."""
-        wire = self._take() or self._open()
-        return PostgresTransaction(self, wire, Loan(run_id, self._lease, is_prepared=wire.is_greeted))
+        return PostgresTransaction(self, self._take(self) or self._open(), run_id)
 
     async def alend(self, run_id: str) -> AsyncPostgresTransaction:
         """The same for this event loop."""
-        wire = self._take_here() or await self._aopen()
-        return AsyncPostgresTransaction(self, wire, Loan(run_id, self._lease, is_prepared=wire.is_greeted))
+        wire = self._take(asyncio.get_running_loop()) or await self._aopen()
+        return AsyncPostgresTransaction(self, wire, run_id)
 
-    def _take(self) -> BodyConnection | None:
-        with self._lock:
-            self._forget_parents()
-            return self._idle.pop() if self._idle else None
+    def loan(self, run_id: str, wire: AnyBodyConnection) -> Loan:
+        """What is lent with the connection."""
+        return Loan(run_id, self._lease, is_prepared=wire.is_greeted)
 
-    def _take_here(self) -> AsyncBodyConnection | None:
+    def _take(self, owner: Any) -> Any:
+        self._forget_parents()
         with self._lock:
-            self._forget_parents()
-            idle = self._idle_on.get(asyncio.get_running_loop())
+            idle = self._idle.get(owner)
             return idle.pop() if idle else None
 
     def _forget_parents(self) -> None:
         if self._pid != os.getpid():
-            self._inherited += [self._idle, *self._idle_on.values()]
-            self._idle, self._idle_on, self._pid = [], weakref.WeakKeyDictionary(), os.getpid()
+            self._inherited.append(self._idle)
+            self._idle, self._pid = weakref.WeakKeyDictionary(), os.getpid()
+            self._lock = threading.Lock()  # nobody is left here to let go of the old one
 
     def _open(self) -> BodyConnection:
-        try:
+        with self._reaching():
             wire = BodyConnection.open(self._address, self.patience)
             assert isinstance(wire, BodyConnection)
-            try:
+            with _closed_on_failure(wire):
                 wire.greet(self._greeting)
-                wire.autocommit = False  # a second guard: the driver itself would begin, not go without
-            except BaseException:
-                wire.close()
-                raise
-        except psycopg.Error as error:
-            raise unreachable(error, self._address) from error
-        wire.patience = 0.0
-        return wire
+                wire.set_autocommit(False)  # a second guard: the driver itself would begin, not go without
+        return _made_plain(wire)
 
     async def _aopen(self) -> AsyncBodyConnection:
-        try:
+        with self._reaching():
             wire = await AsyncBodyConnection.open(self._address, self.patience)
             assert isinstance(wire, AsyncBodyConnection)
-            try:
+            with _closed_on_failure(wire):
                 await wire.greet(self._greeting)
                 await wire.set_autocommit(False)
-            except BaseException:
-                wire.pgconn.finish()
-                raise
+        return _made_plain(wire)
+
+    @contextmanager
+    def _reaching(self) -> Generator[None, None, None]:
+        try:
+            yield
         except psycopg.Error as error:
             raise unreachable(error, self._address) from error
-        wire.patience = 0.0
-        return wire
 
-    def take_back(self, wire: BodyConnection) -> None:
+    def take_back(self, wire: AnyBodyConnection, *, is_fit: bool) -> None:
         """Keep it for the next run, unless something is wrong with it or there is no next."""
+        if wire.loan is not None and wire.loan.pid != os.getpid():
+            self._inherited.append(wire)
+            return
+        is_lost = not wire.is_fit
         wire.loan = None
+        owner: Any = self if isinstance(wire, BodyConnection) else asyncio.get_running_loop()
         with self._lock:
-            if is_kept := wire.is_fit and not self._is_closed:
-                _make_plain(wire)
-                self._idle.append(wire)
-        if not is_kept:
-            wire.close()
-            self._clear()
+            if is_fit and not is_lost and not self._is_closed:
+                self._idle.setdefault(owner, []).append(_made_plain(wire))
+                return
+        wire.pgconn.finish()
+        if is_lost:  # then the others are likely to be dead too
+            self._clear(owner)
 
-    async def atake_back(self, wire: AsyncBodyConnection) -> None:
-        """The same for this event loop."""
-        wire.loan = None
+    def _clear(self, owner: Any) -> None:
         with self._lock:
-            if is_kept := wire.is_fit and not self._is_closed:
-                _make_plain(wire)
-                self._idle_on.setdefault(asyncio.get_running_loop(), []).append(wire)
-        if not is_kept:
-            await wire.close()
-            await self._aclear()
-
-    def _clear(self) -> None:
-        """After one connection was lost the others are likely to be dead too."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for wire in idle:
-            wire.close()
-
-    async def _aclear(self) -> None:
-        with self._lock:
-            idle = self._idle_on.pop(asyncio.get_running_loop(), [])
-        for wire in idle:
-            await wire.close()
-
-    def close(self) -> None:
-        """Close what is not lent, without a word on loops, which may be gone; keep nothing from here on."""
-        with self._lock:
-            self._forget_parents()
-            self._is_closed = True
-            idle = [wire for wires in self._idle_on.values() for wire in wires]
-            self._idle_on.clear()
-        self._clear()
+            idle = self._idle.pop(owner, [])
         for wire in idle:
             wire.pgconn.finish()
 
+    def close(self) -> None:
+        """Close what is not lent, without a word on loops, which may be gone; keep nothing from here on."""
+        self._forget_parents()
+        with self._lock:
+            self._is_closed = True
+            owners = list(self._idle)
+        for owner in owners:
+            self._clear(owner)
 
-def _make_plain(wire: AnyBodyConnection) -> None:
+
+@contextmanager
+def _closed_on_failure(wire: AnyBodyConnection) -> Generator[None, None, None]:
+    try:
+        yield
+    except BaseException:
+        wire.pgconn.finish()
+        raise
+
+
+def _made_plain(wire: W) -> W:
     """Nothing that one body set on the object is there for the next."""
     wire.row_factory = tuple_row
     wire.patience = 0.0
+    return wire

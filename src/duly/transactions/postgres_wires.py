@@ -7,10 +7,12 @@ are compared, so a body that committed by itself is found out, whatever way it t
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -79,10 +81,15 @@ class Loan:
 
 def _begin(pgconn: Any, text: bytes) -> Generator[Any, Any, None]:
     pgconn.send_query(text)
+    yield from _answers(pgconn)
+
+
+def _answers(pgconn: Any) -> Generator[Any, Any, list[Any]]:
     results: Any = yield from execute(pgconn)
     for result in results:
         if result.status == ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(result)
+    return list(results)
 
 
 class BodyConnection(Wire):
@@ -212,22 +219,47 @@ def check_mark(mark: object, loan: Loan) -> None:
         raise TransactionEnded(ENDED)
 
 
-def told(error: BaseException) -> NoReturn:
+@contextmanager
+def telling() -> Generator[None, None, None]:
     """What an error at the end means for the run."""
-    cause = error if isinstance(error, psycopg.Error) else error.__cause__
-    if isinstance(cause, errors.IdleInTransactionSessionTimeout):
-        raise IdledOut(str(cause).strip()) from error
-    if isinstance(cause, psycopg.Error) and is_conflict(cause):
-        raise Conflict(str(cause).strip()) from error
-    if isinstance(cause, psycopg.Error) and is_cut_off(cause):
-        raise CutOff(str(cause).strip()) from error
-    raise error
+    try:
+        yield
+    except Exception as error:
+        cause = error if isinstance(error, psycopg.Error) else error.__cause__
+        if isinstance(cause, errors.IdleInTransactionSessionTimeout):
+            raise IdledOut(str(cause).strip()) from error
+        if isinstance(cause, psycopg.Error) and is_conflict(cause):
+            raise Conflict(str(cause).strip()) from error
+        if isinstance(cause, psycopg.Error) and is_cut_off(cause):
+            raise CutOff(str(cause).strip()) from error
+        raise
 
 
-def not_committed(error: BaseException) -> NoReturn:
+# --- COMMIT ---------------------------------------------------------------------------------------
+
+
+def committing(pgconn: Any) -> Generator[Any, Any, bytes]:
+    """Say COMMIT; answers what the server has done, which is not always that."""
+    pgconn.send_query(COMMIT)
+    (result,) = yield from _answers(pgconn)
+    said: bytes = result.command_status
+    return said
+
+
+def check_committed(said: bytes) -> None:
+    """A server that is told to commit a failed transaction rolls it back, without an error."""
+    if said != b"COMMIT":
+        raise TransactionEnded(FAILED)
+
+
+@contextmanager
+def telling_of_commit() -> Generator[None, None, None]:
     """What an error at COMMIT means: only a server that answered "no" has certainly rolled back."""
-    if is_conflict(error):
-        raise Conflict(str(error).strip()) from error
-    if isinstance(error, psycopg.Error) and error.sqlstate is not None and not is_cut_off(error):
-        raise error
-    raise CommitUnknown(str(error).strip() or type(error).__name__) from error
+    try:
+        yield
+    except (Exception, asyncio.CancelledError) as error:
+        if is_conflict(error):
+            raise Conflict(str(error).strip()) from error
+        if isinstance(error, psycopg.Error) and error.sqlstate is not None and not is_cut_off(error):
+            raise
+        raise CommitUnknown(str(error).strip() or type(error).__name__) from error

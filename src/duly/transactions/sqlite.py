@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from sys import getrefcount
 from typing import Any, Final, TypeVar, cast
 
 from duly.errors import LeaseLost, TransactionEnded
@@ -159,13 +160,21 @@ class SqliteTransaction:
         self._connection = connection
         self._turn = Turn(source.line)
         self._is_abandoned = False
+        self._count: int | None = None
         self.has_begun = False
         self.is_cut_off = False
         connection.transaction = self
 
     @property
     def connection(self) -> BodyConnection:
+        if self._count is None:
+            self._count = getrefcount(self._connection)
         return self._connection
+
+    @property
+    def is_held_on_to(self) -> bool:
+        """The body has left a reference to it, and might write into somebody else's transaction."""
+        return self._count is not None and getrefcount(self._connection) > self._count
 
     @property
     def turn(self) -> Turn:
@@ -185,6 +194,8 @@ class SqliteTransaction:
         self._begin()
 
     def _begin(self) -> None:
+        if self._is_abandoned:
+            raise LeaseLost(ABANDONED)
         try:
             self._turn.take(self._is_wanted)
             self._source.identity.verify()
@@ -262,8 +273,10 @@ class SqliteTransaction:
                 self._connection.say(ROLLBACK)
 
     def give_back(self) -> None:
-        self._source.take_back(self._connection)
-        self._turn.end()
+        try:
+            self._source.take_back(self._connection, is_fit=not self.is_held_on_to)
+        finally:
+            self._turn.end()
 
     def abandon(self) -> None:
         self._is_abandoned = True
@@ -310,7 +323,7 @@ class SqliteSource:
         _guard(connection)
         return connection
 
-    def take_back(self, connection: BodyConnection) -> None:
+    def take_back(self, connection: BodyConnection, *, is_fit: bool) -> None:
         """Keep it for the next run, as it was; close what is not as it should be."""
         connection.transaction = None
         connection.row_factory, connection.text_factory = None, str
@@ -318,7 +331,8 @@ class SqliteSource:
             if connection not in self._lent:
                 return  # said twice, or in a process forked from where it was lent
             self._lent.discard(connection)
-            if not connection.in_transaction and not self._is_closed and len(self._idle) < SHELF:
+            is_fit = is_fit and not connection.in_transaction
+            if is_fit and not self._is_closed and len(self._idle) < SHELF:
                 self._idle.append(connection)
             else:
                 connection.shut()

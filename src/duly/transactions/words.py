@@ -23,7 +23,24 @@ FAILED: Final = (
 UNFINISHED: Final = (
     "The body returned in the middle of a statement on run.connection (COPY or stream()). Finish it first."
 )
-ABANDONED: Final = "This run was told to stop before its transaction began."
+ABANDONED: Final = "This run was told to stop, or completed elsewhere, before its transaction began."
+BY_ITSELF: Final = (
+    "This connection is in no transaction and commits each statement by itself, so the completion would be "
+    "tied to no effect. Begin a transaction on it first (psycopg: with connection.transaction(); sqlite3: "
+    "BEGIN IMMEDIATE; Django: with atomic()), and complete inside."
+)
+ELSEWHERE: Final = (
+    "This run has effects on run.connection, which commit with its completion when the body returns. "
+    "run.complete() on another connection would complete it apart from them: use one of the two."
+)
+COMPLETED: Final = (
+    "This run was completed with run.complete() on a connection of the body's own; what is written on "
+    "run.connection would not be tied to it. Use one of the two."
+)
+TWICE: Final = (
+    "was completed by an earlier transaction of this body, which did commit though its answer may have been "
+    "lost. Roll this one back, or its effects happen twice"
+)
 FORKED: Final = (
     "run.connection belongs to process {pid}, from which this one was forked; two processes cannot speak on "
     "one connection. Open one of its own here, or do the work in the body's own process."

@@ -28,6 +28,8 @@ from duly.stores.contract import Placed, Store
 from duly.stores.drive import Operation
 from duly.transactions import AsyncTransaction, Transaction
 from duly.transactions.contract import CutOff, IdledOut
+from duly.transactions.own import acheck_tied, check_tied, raw_of
+from duly.transactions.words import COMPLETED, ELSEWHERE, TWICE
 from duly.worker.endings import Concluded, judge, settlement_of
 from duly.worker.hand import Holding
 from duly.worker.transaction import (
@@ -84,9 +86,16 @@ class Binding:
     @property
     def connection(self) -> Any:
         """The connection of the run's transaction, which is lent at the first call."""
+        if self._completed is not None and not self._has_begun:
+            raise WrongConnection(COMPLETED)
         if self._awaited is not None:
             return self._awaited.connection
         return self._lent().connection
+
+    @property
+    def _has_begun(self) -> bool:
+        transaction = self._awaited or self._transaction
+        return transaction is not None and transaction.has_begun
 
     def _lent(self) -> Transaction:
         if self._transaction is None:
@@ -154,8 +163,10 @@ class Binding:
     def complete(self, connection: Any, result: Any) -> None:
         """Settle the run in a transaction of the body's own."""
         store, until = self._counter.store, time.monotonic() + BUSY_FOR
+        check_tied(store, connection)
+        self._check_only(connection)
         if self._completed is not None and self._is_settled(store.run_on(connection, self._look())):
-            return None  # by an earlier call in this very transaction
+            return self._check_uncommitted(store.run(self._look()))
         while True:
             (answer,) = store.run_on(connection, self._completion(result))
             if self._has_answer(answer, until):
@@ -165,13 +176,32 @@ class Binding:
     async def acomplete(self, connection: Any, result: Any) -> None:
         """The async twin of complete."""
         store, until = self._counter.store, time.monotonic() + BUSY_FOR
+        await acheck_tied(store, connection)
+        self._check_only(connection)
         if self._completed is not None and self._is_settled(await store.arun_on(connection, self._look())):
-            return None
+            return self._check_uncommitted(await store.arun(self._look()))
         while True:
             (answer,) = await store.arun_on(connection, self._completion(result))
             if self._has_answer(answer, until):
                 return await self._aassure(connection)
             await asyncio.sleep(BUSY_PAUSE)
+
+    def _check_only(self, connection: Any) -> None:
+        """A run completes in one transaction: its own, or one of the body's."""
+        transaction = self._awaited or self._transaction
+        if transaction is None:
+            return
+        store = self._counter.store
+        if raw_of(store, connection) is raw_of(store, transaction.connection):
+            return
+        if transaction.has_begun:
+            raise WrongConnection(ELSEWHERE)
+        transaction.abandon()
+
+    def _check_uncommitted(self, seen_by_others: list[Job]) -> None:
+        """Completed by an earlier call in this very transaction, which is well, or in one before it."""
+        if self._is_settled(seen_by_others):
+            raise LeaseLost(f"Run {self._holding.claim.id} {TWICE}.")
 
     def _assure(self, connection: Any) -> None:
         """A run about a row completes only if that is as it was."""
@@ -195,6 +225,7 @@ class Binding:
             reason = error_of(verdict) or "the body asked to be put off before"
             raise NotInRun(f"run.complete() cannot complete this run: {reason}.")
         self._completed = verdict
+        holding.run.has_completed = True
         ended = Concluded(holding, verdict, tuple(effects.requests))
         settlement = settlement_of(ended, is_conditional=True)
         return self._counter.store.settle(self._counter.worker, [settlement])

@@ -1,0 +1,313 @@
+"""Bodies that do what they should not with their transaction: nothing is doubled, nothing lost in silence."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from tests.stories.arrange import ended, events, run_all, until, working
+from tests.stories.effects import Effects
+
+from duly import Duly, Run
+
+
+@contextmanager
+def by_itself(effects: Effects) -> Generator[Any, None, None]:
+    """A connection on which every statement commits by itself."""
+    if effects.is_sqlite:
+        with closing(sqlite3.connect(effects.path, isolation_level=None, timeout=10)) as connection:
+            yield connection
+    else:
+        with psycopg.connect(effects.url, autocommit=True) as connection:
+            yield connection
+
+
+@contextmanager
+def transaction(effects: Effects) -> Generator[Any, None, None]:
+    with by_itself(effects) as connection:
+        connection.execute("begin immediate" if effects.is_sqlite else "begin")
+        try:
+            yield connection
+        except BaseException:
+            connection.execute("rollback")
+            raise
+        connection.execute("commit")
+
+
+def error_of(app: Duly, job: Any) -> str:
+    return app.jobs.get(job).error or ""
+
+
+# --- run.complete ---------------------------------------------------------------------------------
+
+
+def test_a_completion_that_would_commit_by_itself_is_refused(exact_app: Duly, effects: Effects) -> None:
+    @exact_app.task
+    def charge(run: Run) -> None:
+        with by_itself(effects) as connection:
+            run.complete(connection)
+            effects.add(connection, 7)
+
+    job = charge.enqueue()
+    run_all(exact_app)
+
+    assert (effects.all(), job.state()) == ([], "failed")
+    assert "transaction" in error_of(exact_app, job)
+
+
+async def test_an_awaited_completion_that_would_commit_by_itself_is_refused(
+    exact_app: Duly, effects: Effects
+) -> None:
+    @exact_app.task
+    async def charge(run: Run) -> None:
+        with by_itself(effects) as connection:
+            await run.acomplete(connection)
+            effects.add(connection, 7)
+
+    job = charge.enqueue()
+    async with exact_app.worker():
+        await exact_app.jobs.await_all([job], timeout=8)
+
+    assert (effects.all(), job.state()) == ([], "failed")
+
+
+def test_a_try_again_of_what_was_committed_is_told_to_roll_back(exact_app: Duly, effects: Effects) -> None:
+    tries: list[int] = []
+
+    @exact_app.task
+    def charge(run: Run) -> None:
+        while len(tries) < 2:  # as a loop does that lost the answer to its first COMMIT
+            tries.append(len(tries))
+            with transaction(effects) as connection:
+                effects.add(connection, 7)
+                run.complete(connection)
+
+    job = charge.enqueue()
+    run_all(exact_app)
+
+    assert (effects.all(), job.state(), len(tries)) == ([7], "done", 2)
+
+
+def test_completing_on_the_runs_own_connection_is_one_commit_with_that_result(
+    exact_app: Duly, effects: Effects
+) -> None:
+    @exact_app.task(delivery="exactly_once", keep_result="1h")
+    def charge(run: Run) -> str:
+        effects.add(run.connection, 7)
+        run.complete(run.connection, result="early")
+        return "late"
+
+    job = charge.enqueue()
+    run_all(exact_app)
+
+    assert (effects.all(), job.state(), job.result()) == ([7], "done", "early")
+    assert events(exact_app.jobs.get(job)) == ["done"]
+
+
+@pytest.mark.parametrize("is_taken_before", [False, True])
+def test_effects_after_a_completion_elsewhere_are_refused(
+    exact_app: Duly, effects: Effects, *, is_taken_before: bool
+) -> None:
+    told: list[str] = []
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        taken = run.connection if is_taken_before else None
+        with transaction(effects) as connection:
+            effects.add(connection, 7)
+            run.complete(connection)
+        try:
+            effects.add(taken or run.connection, 8)
+        except BaseException as error:
+            told.append(str(error))
+            raise
+
+    job = charge.enqueue()
+    run_all(exact_app)
+
+    assert (effects.all(), job.state(), len(told)) == ([7], "done", 1)
+
+
+def test_a_completion_apart_from_the_effects_is_refused(exact_app: Duly, effects: Effects) -> None:
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        with by_itself(effects) as connection:
+            connection.execute("begin")
+            effects.add(run.connection, 7)
+            run.complete(connection)
+
+    job = charge.enqueue()
+    run_all(exact_app)
+
+    assert (effects.all(), job.state()) == ([], "failed")
+    assert "one of the two" in error_of(exact_app, job)
+
+
+def test_a_request_for_the_runs_own_key_after_its_completion_is_not_lost(
+    exact_app: Duly, effects: Effects
+) -> None:
+    @exact_app.task
+    def crawl(run: Run, page: int) -> None:
+        with transaction(effects) as connection:
+            effects.add(connection, page)
+            run.complete(connection)
+        if page < 3:
+            crawl.using(key="site").enqueue(page + 1)
+
+    crawl.using(key="site").enqueue(1)
+    run_all(exact_app)
+
+    assert effects.all() == [1, 2, 3]
+
+
+# --- run.connection -------------------------------------------------------------------------------
+
+
+def test_a_thread_that_outlives_its_body_writes_nothing_into_the_next_run(
+    exact_app: Duly, effects: Effects
+) -> None:
+    may_write, has_written = threading.Event(), threading.Event()
+    failures: list[Exception] = []
+
+    def write_late(connection: Any) -> None:
+        may_write.wait(10)
+        try:
+            effects.add(connection, 666)
+        except Exception as error:
+            failures.append(error)
+        has_written.set()
+
+    @exact_app.task(delivery="exactly_once")
+    def leak(run: Run) -> None:
+        effects.add(run.connection, 1)
+        threading.Thread(target=write_late, args=(run.connection,)).start()
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        effects.add(run.connection, 2)
+        may_write.set()
+        assert has_written.wait(10)
+
+    with working(exact_app, concurrency=1):
+        ended(exact_app, leak.enqueue())
+        ended(exact_app, charge.enqueue())
+
+    assert effects.all() == [1, 2]
+    assert len(failures) == 1
+
+
+def test_a_thread_that_writes_between_two_runs_spoils_neither(exact_app: Duly, effects: Effects) -> None:
+    kept: list[Any] = []
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run, amount: int) -> None:
+        effects.add(run.connection, amount)
+        kept.append(run.connection)
+
+    with working(exact_app, concurrency=1):
+        ended(exact_app, charge.enqueue(1))
+        with pytest.raises((psycopg.OperationalError, sqlite3.ProgrammingError), match="closed"):
+            effects.add(kept[0], 666)
+        second = charge.enqueue(2)
+        ended(exact_app, second)
+
+    assert (effects.all(), second.state()) == ([1, 2], "done")
+
+
+def test_a_constraint_that_fails_at_commit_fails_the_run(exact_app: Duly, effects: Effects) -> None:
+    with effects.connect() as connection:
+        connection.execute(f"create table parent_{effects.name} (id integer primary key)")
+        connection.execute(
+            f"create table child_{effects.name} (id integer references parent_{effects.name} (id) "
+            "deferrable initially deferred)"
+        )
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        if effects.is_sqlite:
+            run.connection.execute("pragma defer_foreign_keys = on")
+        effects.add(run.connection, 7)
+        run.connection.execute(f"insert into child_{effects.name} values (1)")
+
+    job = charge.enqueue()
+    run_all(exact_app)
+    with effects.connect() as connection:
+        connection.execute(f"drop table child_{effects.name}")
+        connection.execute(f"drop table parent_{effects.name}")
+
+    if not effects.is_sqlite:  # SQLite minds foreign keys only where a connection asks for it first
+        assert (effects.all(), job.state()) == ([], "failed")
+        assert "foreign key" in error_of(exact_app, job)
+
+
+def test_write_skew_between_two_serializable_bodies_ends_one_of_them_unharmed(
+    exact_app: Duly, effects: Effects
+) -> None:
+    if effects.is_sqlite:
+        pytest.skip("SQLite has one writer: all is serial")
+    both = threading.Barrier(2)
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        run.connection.execute("set transaction isolation level serializable")
+        ((total,),) = run.connection.execute(f"select count(*) from {effects.name}").fetchall()
+        if run.epoch == 1:
+            both.wait(10)
+        effects.add(run.connection, total)
+
+    jobs = [charge.enqueue(), charge.enqueue()]
+    with working(exact_app):
+        for job in jobs:
+            ended(exact_app, job)
+
+    assert effects.all() == [0, 1]
+    assert sorted(events(exact_app.jobs.get(job)) for job in jobs) == [["done"], ["release", "done"]]
+
+
+def test_a_read_only_transaction_cannot_complete_and_says_so(exact_app: Duly, effects: Effects) -> None:
+    if effects.is_sqlite:
+        pytest.skip("a handle of SQLite is read-only, not a transaction")
+
+    @exact_app.task(delivery="exactly_once")
+    def look(run: Run) -> None:
+        run.connection.execute("set transaction read only")
+
+    job = look.enqueue()
+    run_all(exact_app)
+
+    assert job.state() == "failed"
+    assert "read-only" in error_of(exact_app, job)
+
+
+def test_autocommit_is_refused(exact_app: Duly, effects: Effects) -> None:
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        if effects.is_sqlite:
+            run.connection.isolation_level = None
+        else:
+            run.connection.autocommit = True
+        effects.add(run.connection, 7)
+        raise ValueError("no credit")
+
+    job = charge.enqueue()
+    run_all(exact_app)
+
+    assert (effects.all(), job.state()) == ([], "failed")
+
+
+def test_ticks_of_a_schedule_have_their_effect_once(exact_app: Duly, effects: Effects) -> None:
+    @exact_app.schedule(every="200ms", missed="skip")
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        assert run.tick is not None
+        effects.add(run.connection, int(run.tick.timestamp() * 5) % 1_000_000)
+
+    with working(exact_app):
+        until(lambda: len(effects.all()) >= 2)
+
+    assert len(set(effects.all())) == len(effects.all())
