@@ -15,7 +15,9 @@ class DulyConfig(AppConfig):  # type: ignore[misc]
 
     def ready(self) -> None:
         """Register what Django asks for when it starts; nothing here opens a connection."""
-        from duly.django import checks, compat
+        from duly.django import checks, compat, scheduler, working
 
         compat.listen()
         checks.register()
+        scheduler.autostart()
+        working.before_serving.append(scheduler.learn)

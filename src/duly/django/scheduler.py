@@ -182,6 +182,27 @@ class Scheduler:
             compat.connections.close_all()
 
 
+@contextmanager
+def beside(app: Duly, *, burst: bool) -> Generator[None, None, None]:
+    """A worker of the engine that schedules are in is a scheduler too; one of another engine is not."""
+    if app is not database_engine():
+        yield
+    elif burst:
+        with looking_calmly():
+            Follower(app).look()
+        yield
+    else:
+        with Tender(app):
+            yield
+
+
+def learn(app: App) -> None:
+    """What such a worker must know before it starts."""
+    if app is database_engine():
+        furnish(app)
+        check_names()
+
+
 def prepared() -> Duly:
     """The engine of the schedules, with all it must know."""
     app = database_engine()

@@ -99,12 +99,14 @@ class Serving:
 
     def run(self) -> None:
         """Serve until told to stop."""
+        from duly.django.scheduler import beside
+
         app = engine(self._orders.backend)
         prepare(app)
         self._worker = worker = self._orders.worker(app)
         self._greet(app, worker)
         try:
-            with self._heard(app):
+            with self._heard(app), beside(app, burst=self._orders.burst):
                 asyncio.run(serve_here(worker))
             REPORTER.drain()
             app.close()
