@@ -53,6 +53,7 @@ COMMANDS = {
         Entry("reconcile", "look at every row of the tables that tasks follow", "reconcile:RECONCILE"),
         Entry("migrate", "bring the store's schema up to this version", "migrate:MIGRATE"),
         Entry("move", "carry everything to another store", "move:MOVE"),
+        Entry("import", "schedules of another system, as code", "importing:IMPORT"),
         Entry("doctor", "check store, workers and waiting work; say what to do", "doctor:DOCTOR"),
         Entry("demo", "watch it work, and survive a kill -9, on a file of its own", "demo:DEMO"),
     )
