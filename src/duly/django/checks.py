@@ -6,11 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from duly.django import compat
-from duly.django.place import BACKEND_WORDS, ENGINE_WORDS, PLACE_WORDS, duly_setting, place_of
+from duly.django.place import (
+    BACKEND_WORDS,
+    ENGINE_WORDS,
+    PLACE_WORDS,
+    SCHEDULER_WORDS,
+    duly_setting,
+    place_of,
+)
 from duly.errors import DulyError
 from duly.settings import load
 
-SETTING_WORDS: set[str] = {*PLACE_WORDS, *ENGINE_WORDS}
+SETTING_WORDS: set[str] = {*PLACE_WORDS, *ENGINE_WORDS, *SCHEDULER_WORDS}
 """What `DULY` may say; whoever reads another word of it adds it here."""
 
 TAG: Final = "duly"

@@ -18,6 +18,9 @@ ENGINE_WORDS: Final = ("namespace", *DURATIONS, *NUMBERS)
 """Options of `duly.Duly` that `OPTIONS` and `DULY` pass on."""
 PLACE_WORDS: Final = ("database", "url")
 BACKEND_WORDS: Final = ("enqueue_on_commit",)
+SCHEDULER_WORDS: Final = ("autostart", "executions", "schedule_poll")
+"""What `DULY` says of schedules: whether a server starts a scheduler, the terms of executions, how often rows
+are read."""
 DJANGO_OPTIONS: Final = (
     "assume_role",
     "client_encoding",
