@@ -183,13 +183,77 @@ def test_what_makes_no_transactions_is_refused(exact_app: Duly) -> None:
 SITE = Path(__file__).parent / "programs" / "charging_site.py"
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_django_body_is_one_atomic_block(exact_place: Place, effects: Effects, *, fails: bool) -> None:
-    words = [exact_place.url, exact_place.namespace, effects.name, "fails" if fails else "works"]
+@pytest.mark.parametrize("how", ["works", "fails", "undoes"])
+def test_a_django_body_is_one_atomic_block(exact_place: Place, effects: Effects, how: str) -> None:
+    words = [exact_place.url, exact_place.namespace, effects.name, how]
     done = subprocess.run(
         [sys.executable, str(SITE), *words], capture_output=True, text=True, timeout=60, check=False
     )
 
     assert (done.stderr, done.returncode) == ("", 0)
-    assert done.stdout.split() == (["failed", "waiting:0"] if fails else ["done", "waiting:1"])
-    assert effects.all() == ([] if fails else [7])
+    assert done.stdout.split() == (["done", "waiting:1"] if how == "works" else ["failed", "waiting:0"])
+    assert effects.all() == ([7] if how == "works" else [])
+
+
+def test_a_block_that_ends_without_a_commit_fails_its_run(exact_app: Duly, effects: Effects) -> None:
+    @contextmanager
+    def block() -> Generator[Any, None, None]:
+        with effects.connect() as connection:
+            connection.execute("begin")
+            yield connection
+            connection.execute("rollback")
+
+    exact_app.transactions = block
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        effects.add(run.connection, 7)
+
+    job = charge.enqueue()
+    run_all(exact_app)
+
+    assert (effects.all(), job.state()) == ([], "failed")
+    assert "did not commit" in (exact_app.jobs.get(job).error or "")
+
+
+def test_a_body_that_commits_their_transaction_and_begins_another_is_found_out(
+    exact_app: Duly, effects: Effects
+) -> None:
+    @contextmanager
+    def block() -> Generator[Any, None, None]:
+        with effects.connect() as connection:
+            connection.execute("begin")
+            yield connection
+            if connection.in_transaction if effects.is_sqlite else not connection.closed:
+                connection.execute("commit")
+
+    exact_app.transactions = block
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        run.connection.execute("commit")
+        run.connection.execute("begin")
+        effects.add(run.connection, 7)
+
+    job = charge.enqueue()
+    run_all(exact_app)
+
+    assert (effects.all(), job.state()) == ([], "failed")
+    assert "ended the transaction" in (exact_app.jobs.get(job).error or "")
+
+
+def test_a_session_closed_by_the_body_keeps_nothing(
+    exact_place: Place, effects: Effects, engine: Engine
+) -> None:
+    app = opened(exact_place, sessionmaker(engine))
+
+    @app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        run.connection.execute(insert(effects, 7))
+        run.connection.close()
+
+    job = charge.enqueue()
+    run_all(app)
+
+    assert (effects.all(), job.state()) == ([], "failed")
+    app.close()

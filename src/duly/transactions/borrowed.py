@@ -6,6 +6,7 @@ the body first takes run.connection; for Django, whose models need none in hand,
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from datetime import timedelta
@@ -16,6 +17,7 @@ from duly.errors import DefinitionError, TransactionEnded
 from duly.stores.contract import Store
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.sqlite.caller import raw_connection
+from duly.stores.sqlite.faults import is_busy
 from duly.transactions.contract import CommitUnknown, Conflict, CutOff, IdledOut
 from duly.transactions.words import ENDED
 
@@ -26,6 +28,8 @@ Block = Callable[[], Any]
 
 DJANGO: Final = "django:"
 LIMITS: Final = "set local idle_in_transaction_session_timeout = {idle}; set local duly.run = '{mark}'"
+SAVEPOINT: Final = "SAVEPOINT duly_run"
+RELEASE: Final = "RELEASE duly_run"
 MARK: Final = "select current_setting('duly.run', true)"
 CONFLICTS: Final = ("40001", "40P01", "55P03")
 GONE: Final = ("57P01", "57P02", "57P03")
@@ -86,6 +90,7 @@ class Loan:
     """What threads and loops have in common."""
 
     held = 0.0
+    is_borrowed = True
 
     def __init__(self, store: Store, run_id: str, lease: timedelta) -> None:
         self.store = store
@@ -120,10 +125,19 @@ class Loan:
 
         return Operation(operation.name, steps, operation.writes)
 
+    def leave_mark(self) -> None:
+        """SQLite has no settings to carry a mark: a savepoint does it, which ends with its transaction."""
+        if self.store.url.startswith("sqlite"):
+            raw_connection(self.connection).execute(SAVEPOINT).close()
+
     def check(self) -> None:
-        """On SQLite there are no settings to carry a mark, but a transaction that is over can be seen."""
-        if self.store.url.startswith("sqlite") and not raw_connection(self.connection).in_transaction:
-            raise TransactionEnded(ENDED)
+        """Is it still there?"""
+        if self.store.url.startswith("sqlite"):
+            try:
+                raw_connection(self.connection).execute(RELEASE).close()
+            except sqlite3.OperationalError as error:
+                raise TransactionEnded(ENDED) from error
+            self.leave_mark()  # there may be more to say
 
     @property
     def _has_limits(self) -> bool:
@@ -143,6 +157,7 @@ class BorrowedTransaction(Loan):
         self.has_begun = True
         try:
             self.store.run_on(self.connection, self.opening)
+            self.leave_mark()
         except BaseException:
             self.roll_back()
             raise
@@ -185,6 +200,7 @@ class AsyncBorrowedTransaction(Loan):
         self.has_begun = True
         try:
             await self.store.arun_on(self.connection, self.opening)
+            self.leave_mark()
         except BaseException:
             await self.roll_back()
             raise
@@ -269,10 +285,9 @@ def _origin(error: BaseException) -> BaseException:
 
 
 def _told(error: BaseException) -> NoReturn:
-    state = getattr(_origin(error), "sqlstate", None)
-    if state == "25P03":
+    if getattr(_origin(error), "sqlstate", None) == "25P03":
         raise IdledOut(str(error).strip()) from error
-    if state in CONFLICTS:
+    if _is_conflict(error):
         raise Conflict(str(error).strip()) from error
     if _is_gone(error):
         raise CutOff(str(error).strip()) from error
@@ -280,12 +295,18 @@ def _told(error: BaseException) -> NoReturn:
 
 
 def _committed(error: BaseException) -> NoReturn:
-    state = getattr(_origin(error), "sqlstate", None)
-    if state in CONFLICTS:
+    if _is_conflict(error):
         raise Conflict(str(error).strip()) from error
     if _is_gone(error):
         raise CommitUnknown(str(error).strip()) from error
     raise error
+
+
+def _is_conflict(error: BaseException) -> bool:
+    origin = _origin(error)
+    if isinstance(origin, sqlite3.Error):  # with a rollback journal a reader keeps the commit waiting
+        return is_busy(origin)
+    return getattr(origin, "sqlstate", None) in CONFLICTS
 
 
 def _is_gone(error: BaseException) -> bool:

@@ -60,6 +60,7 @@ class Lent(Generic[W]):
     """One run's transaction: what threads and loops have in common."""
 
     held = 0.0
+    is_borrowed = False
 
     def __init__(self, source: PostgresSource, wire: W, run_id: str) -> None:
         self._source = source

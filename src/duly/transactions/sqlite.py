@@ -155,6 +155,8 @@ def _guard(connection: BodyConnection) -> None:
 class SqliteTransaction:
     """One run's transaction."""
 
+    is_borrowed = False
+
     def __init__(self, source: SqliteSource, connection: BodyConnection) -> None:
         self._source = source
         self._connection = connection

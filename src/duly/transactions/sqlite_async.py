@@ -157,6 +157,8 @@ class AsyncConnection:
 class AsyncSqliteTransaction:
     """One run's transaction, awaited."""
 
+    is_borrowed = False
+
     def __init__(self, transaction: SqliteTransaction) -> None:
         self._transaction = transaction
         self.connection = AsyncConnection(transaction)

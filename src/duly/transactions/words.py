@@ -45,3 +45,8 @@ FORKED: Final = (
     "run.connection belongs to process {pid}, from which this one was forked; two processes cannot speak on "
     "one connection. Open one of its own here, or do the work in the body's own process."
 )
+UNDONE: Final = (
+    "The block that transactions= gave for this run ended without an error, but did not commit (in Django: "
+    "set_rollback(True), or an error caught inside atomic(savepoint=False)), so nothing was kept. Raise an "
+    "exception to roll back."
+)

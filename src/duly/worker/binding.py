@@ -261,7 +261,7 @@ class Binding:
             _end(transaction)
 
     def _perform(self, transaction: Transaction, ended: Concluded) -> Concluded:
-        acts = self._counter.closing(ended, lambda: transaction.held)
+        acts = self._counter.closing(ended, transaction)
         step: Callable[[], Act] = lambda: next(acts)  # noqa: E731
         while True:
             try:
@@ -289,7 +289,7 @@ class Binding:
             await _aend(transaction)
 
     async def _aperform(self, transaction: AsyncTransaction, ended: Concluded) -> Concluded:
-        acts = self._counter.closing(ended, lambda: transaction.held)
+        acts = self._counter.closing(ended, transaction)
         step: Callable[[], Act] = lambda: next(acts)  # noqa: E731
         while True:
             try:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from duly import codec, failpoints
 from duly.app import App
 from duly.clock import Clock
-from duly.errors import ConditionFailed, StoreError
+from duly.errors import ConditionFailed, StoreError, TransactionEnded
 from duly.ids import spread
 from duly.job import Fence, Job
 from duly.lifecycle import Again, Crash, Done, Release, Settled, Stop, Verdict
@@ -24,8 +24,9 @@ from duly.run import raised
 from duly.stores.changes import Changes, Glance
 from duly.stores.contract import Page, Selection, Store
 from duly.stores.drive import Operation, together
-from duly.transactions import Source, source_for
+from duly.transactions import AsyncTransaction, Source, Transaction, source_for
 from duly.transactions.contract import CommitUnknown, Conflict, CutOff, IdledOut
+from duly.transactions.words import UNDONE
 from duly.worker.endings import Concluded, judge, settlement_of
 from duly.worker.hand import Holding
 
@@ -110,16 +111,18 @@ class Counter:
         if self._source is not None:
             self._source.close()
 
-    def closing(self, ended: Concluded, held: Callable[[], float]) -> Closing:
+    def closing(self, ended: Concluded, transaction: Transaction | AsyncTransaction) -> Closing:
         """Settle and commit, and say what came of it."""
         holding, claim = ended.holding, ended.holding.claim
         try:
-            answer = yield from self._settling(ended, held)
+            answer = yield from self._settling(ended, transaction)
             if answer is not Settled.SETTLED:
                 return Concluded(holding, Release(_wait(answer), REFUSED[answer]))
             yield from self._assuring(holding)
             failpoints.reached("before_commit", claim.task)
             yield Commit()
+            if transaction.is_borrowed:
+                yield from self._confirming(claim.fence)
         except CommitUnknown as error:
             note = f"the answer to its COMMIT was lost ({error})"
             return Concluded(holding, Release(OUTAGE_PAUSE, note), meant=ended.verdict)
@@ -128,17 +131,28 @@ class Counter:
         failpoints.reached("after_commit", claim.task)
         return Concluded(holding, ended.verdict, ended.then, answer=Settled.SETTLED)
 
-    def _settling(self, ended: Concluded, held: Callable[[], float]) -> Generator[Act, Any, Settled]:
+    def _settling(
+        self, ended: Concluded, transaction: Transaction | AsyncTransaction
+    ) -> Generator[Act, Any, Settled]:
         settlement = settlement_of(ended, is_conditional=True)
         until = time.monotonic() + BUSY_FOR
         while True:
             operation = self.store.settle(self.worker, [settlement])
-            if self._renewal is not None and held() > self.app.settings.lease.total_seconds() / 4:
+            if self._renewal is not None and transaction.held > self.app.settings.lease.total_seconds() / 4:
                 operation = _then(operation, self._renewal())
             ((answer,),) = ((yield Settle(operation)),)
             if answer is not Settled.BUSY or time.monotonic() > until:
                 return Settled(answer)
             yield Pause(BUSY_PAUSE)
+
+    def _confirming(self, fence: Fence) -> Generator[Act, Any, None]:
+        """A block of somebody else's may end without an error and without a commit: look whether it did."""
+        try:
+            found = yield Ask(look_up(self.store, [fence.id]))
+        except StoreError as error:
+            raise CommitUnknown(str(error)) from error
+        if not any(is_settled_by(job, fence) for job in found):
+            raise TransactionEnded(UNDONE)
 
     def _assuring(self, holding: Holding) -> Generator[Act, Any, None]:
         """The row a run is about must be as it was: held first, then looked at as others see it.

@@ -1,4 +1,4 @@
-"""A Django site with one exactly-once task: charging_site.py URL NAMESPACE TABLE works|fails.
+"""A Django site with one exactly-once task: charging_site.py URL NAMESPACE TABLE works|fails|undoes.
 
 A process of its own, because Django is configured once. Prints the job's state, and how many of the jobs that
 the body enqueued wait.
@@ -38,6 +38,7 @@ settings: Any = import_module("django.conf").settings
 settings.configure(DATABASES={"default": database()}, INSTALLED_APPS=[])
 django: Any = import_module("django")
 django.setup()
+transaction: Any = import_module("django.db").transaction
 connections: Any = import_module("django.db").connections
 logging.getLogger("duly").setLevel(logging.CRITICAL)
 
@@ -55,6 +56,8 @@ def charge(run: Run) -> None:
     receipt.using(run_after="1h").enqueue()
     if HOW == "fails":
         raise ValueError("no credit")
+    if HOW == "undoes":
+        transaction.set_rollback(True)
 
 
 app.open()
