@@ -250,7 +250,7 @@ def test_a_command_says_at_once_that_the_server_is_away(url: str) -> None:
     told = duly("status", "--url", url)
 
     assert told.returncode == 3
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15  # not the half minute for which a worker is patient
     assert "127.0.0.1:1" in told.stderr
     assert "cannot be reached" in told.stderr
     assert len(told.stderr.splitlines()) == 1
