@@ -381,7 +381,7 @@ def test_too_many_changes_become_a_look_at_every_row(shop: Shop, monkeypatch: py
 def test_without_a_worker_the_log_of_changes_stops_growing(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.stores.changes.MOST_CHANGES", 20)
+    monkeypatch.setattr("duly.stores.changes.MOST_CHANGES", 500)
     monkeypatch.setattr("duly.stores.changes.LARGEST_LOG", 8192)
     monkeypatch.setattr("duly.stores.sqlite.reactive.planning.FLOOD", 20)
     shop.follow()
@@ -390,6 +390,7 @@ def test_without_a_worker_the_log_of_changes_stops_growing(
     limited = "set duly.change_log_limit = 8192; " if is_postgres else ""
     numbers = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 500)"
     shop.say(f"insert into orders {numbers} select i, 'new', i, '' from n")
+    shop.say(f"{limited}update orders set note = '' where id < 3")
     grown = shop.say(f"select count(*) from {log}")
 
     for number in range(1, 30):

@@ -170,6 +170,19 @@ class OtherPlace:
         self.store = cast(Changes, SqliteStore(url, clock=clock, namespace="other"))
 
 
+def test_a_key_changed_by_its_hidden_name_is_a_change_of_the_key(shop: Shop) -> None:
+    shop.follow()
+    shop.order(1)
+    shop.settle_down()
+    shop.work()
+
+    shop.say("update orders set rowid = 7")
+    shop.settle_down()
+
+    assert keys(shop.work()) == [7]
+    assert shop.standing().documents == 1
+
+
 def test_a_reader_waits_for_a_writer_also_while_it_opens_the_file(shop: Shop, tmp_path: Path) -> None:
     """With a rollback journal a committing writer keeps readers out, and a handle reads as it is opened."""
     store = SqliteStore(shop.place.url)

@@ -48,8 +48,9 @@ def plan(world: World, limit: int) -> Steps[Planned]:
     ((last, count),) = yield Statement(CHANGE["last"], {"limit": limit})
     if last is None:
         return Planned()
-    if (yield from _is_flooded()):
-        return (yield from _look_at_all())
+    is_full = bool((yield Statement(CHANGE["is_full"], {"most": changes.MOST_CHANGES})))
+    if is_full or (yield from _is_flooded()):
+        return (yield from _look_at_all(is_full=is_full))
     runs = 0
     for (source,) in (yield Statement(CHANGE["sources"], {"last": last})):
         for number, definition in (yield Statement(REACTION["of_source"], {"source": source})):
@@ -69,10 +70,9 @@ def _is_flooded() -> Steps[bool]:
     return bool(last - first >= FLOOD)
 
 
-def _look_at_all() -> Steps[Planned]:
-    """More changes than it is worth to go through: look at every row instead."""
+def _look_at_all(*, is_full: bool) -> Steps[Planned]:
+    """More changes than it is worth to go through, or than were written down: look at every row instead."""
     ((first, last),) = yield Statement(CHANGE["flood"])
-    is_full = last - first >= changes.MOST_CHANGES
     for (source,) in (yield Statement(CHANGE["all_sources"], {"is_full": is_full})):
         yield Statement(REACTION["scan_source"], {"source": source, "scan": scan_text()})
     yield Statement(CHANGE["consume"], {"last": last})

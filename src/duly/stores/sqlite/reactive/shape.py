@@ -20,7 +20,6 @@ from duly.stores.tables.texts import statements
 
 SQL = statements("rows", "duly.stores.sqlite.reactive")
 _WORD = re.compile(r"\{(\w+)\}")
-_ROOM = "coalesce((select max(number) from duly_change) - (select min(number) from duly_change), 0) < {}"
 PARTS = ("part1", "part2", "part3", "part4")
 
 
@@ -86,7 +85,8 @@ class Shape:
             "new": ", ".join(f"new.{quoted(one)}" for one in self.key),
             "old": ", ".join(f"old.{quoted(one)}" for one in self.key),
             "watch": self.listed(self.watch),
-            "has_room": _ROOM.format(changes.MOST_CHANGES),
+            "key_names": ", ".join(map(quoted, self.key)),
+            "most": str(changes.MOST_CHANGES),
         }
         return filled(SQL[name], **(names | words | {"where": self.reaction.where or "true"}))
 
