@@ -58,6 +58,17 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         executions.ledger()
 
 
+@pytest.fixture
+def sulking() -> Generator[Any, None, None]:
+    """A backend "sulking" in TASKS; it takes everything until told otherwise."""
+    from tests.django_schedules.sulking import Sulking
+
+    backends = {**compat.settings.TASKS, "sulking": {"BACKEND": "tests.django_schedules.sulking.Sulking"}}
+    with override_settings(TASKS=backends):
+        yield Sulking
+    Sulking.refusals = 0
+
+
 Handed = Callable[[], list[Any]]
 
 
