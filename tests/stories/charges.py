@@ -30,6 +30,16 @@ async def charge_on_childs_loop(run: Run, amount: int) -> None:
     await run.connection.execute(insert(amount))
 
 
+@app.task(delivery="exactly_once", executor="process", soft_limit="1s")
+def charge_within(run: Run, amount: int) -> None:
+    run.connection.execute(insert(amount))
+
+
+@app.task(delivery="exactly_once", executor="process", soft_limit="1s")
+async def charge_within_on_loop(run: Run, amount: int) -> None:
+    await run.connection.execute(insert(amount))
+
+
 @app.task(delivery="exactly_once", executor="process")
 def fail_in_child(run: Run, amount: int) -> None:
     run.connection.execute(insert(amount))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import Generator
@@ -10,10 +11,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.stories.arrange import ended, events, run_all, until, working
+from tests.stories.arrange import Gate, ended, events, run_all, until, working
 from tests.stories.effects import Effects
 
-from duly import Duly, Run
+from duly import Duly, Run, failpoints
 
 
 @contextmanager
@@ -311,3 +312,105 @@ def test_ticks_of_a_schedule_have_their_effect_once(exact_app: Duly, effects: Ef
         until(lambda: len(effects.all()) >= 2)
 
     assert len(set(effects.all())) == len(effects.all())
+
+
+async def test_a_task_that_outlives_its_body_writes_nothing_into_the_next_run(
+    exact_app: Duly, effects: Effects
+) -> None:
+    left: list[asyncio.Task[None]] = []
+    may_write, has_written = asyncio.Event(), asyncio.Event()
+
+    async def write_late(connection: Any) -> None:
+        await may_write.wait()
+        try:
+            await effects.aadd(connection, 666)
+        finally:
+            has_written.set()
+
+    @exact_app.task(delivery="exactly_once")
+    async def leak(run: Run) -> None:
+        await effects.aadd(run.connection, 1)
+        left.append(asyncio.create_task(write_late(run.connection)))
+
+    @exact_app.task(delivery="exactly_once")
+    async def charge(run: Run) -> None:
+        await effects.aadd(run.connection, 2)
+        may_write.set()
+        await asyncio.wait_for(has_written.wait(), 10)
+
+    async with exact_app.worker(concurrency=1):
+        await exact_app.jobs.await_all([leak.enqueue()], timeout=8)
+        await exact_app.jobs.await_all([charge.enqueue()], timeout=8)
+
+    assert effects.all() == [1, 2]
+    assert isinstance(left[0].exception(), Exception)
+
+
+def test_a_cancel_after_the_effect_rolls_it_back(exact_app: Duly, effects: Effects) -> None:
+    if effects.is_sqlite:
+        pytest.skip("SQLite has one writer: a cancel waits until the body is over")
+    gate = Gate()
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        effects.add(run.connection, 7)
+        gate.wait_here()
+
+    job = charge.enqueue()
+    with working(exact_app):
+        gate.reached()
+        job.cancel()
+        gate.open()
+        ended(exact_app, job)
+
+    assert (effects.all(), job.state()) == ([], "cancelled")
+
+
+async def test_a_body_that_swallows_its_cancellation_commits_nothing(
+    exact_app: Duly, effects: Effects
+) -> None:
+    if effects.is_sqlite:
+        pytest.skip("SQLite has one writer: a cancel waits until the body is over")
+    has_begun = asyncio.Event()
+
+    @exact_app.task(delivery="exactly_once")
+    async def charge(run: Run) -> None:
+        await effects.aadd(run.connection, 7)
+        has_begun.set()
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            await effects.aadd(run.connection, 8)
+
+    async with exact_app.worker():
+        job = charge.enqueue()
+        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.to_thread(job.cancel)
+        await exact_app.jobs.await_all([job], timeout=8)
+
+    assert (effects.all(), job.state()) == ([], "cancelled")
+
+
+@pytest.fixture
+def slow_commits() -> Generator[None, None, None]:
+    failpoints.arm("before_commit=sleep for=0.4")
+    yield
+    failpoints.arm("")
+
+
+@pytest.mark.usefixtures("slow_commits")
+def test_a_soft_limit_that_passes_during_the_commit_changes_nothing(
+    exact_app: Duly, effects: Effects
+) -> None:
+    @exact_app.task(delivery="exactly_once", soft_limit="200ms")
+    def charge(run: Run) -> None:
+        effects.add(run.connection, 7)
+
+    @exact_app.task(delivery="exactly_once", soft_limit="200ms")
+    async def charge_on_loop(run: Run) -> None:
+        await effects.aadd(run.connection, 8)
+
+    jobs = [charge.enqueue(), charge_on_loop.enqueue()]
+    run_all(exact_app, concurrency=1)
+
+    assert (effects.all(), [job.state() for job in jobs]) == ([7, 8], ["done", "done"])

@@ -100,6 +100,18 @@ def test_a_child_that_dies_around_its_commit_is_looked_up(
     assert set(heard[:-1]) == ({"crash"} if point == "before_commit" else set())
 
 
+def test_a_soft_limit_that_passes_during_a_childs_commit_changes_nothing(
+    app: Duly, effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DULY_FAILPOINTS", "before_commit=sleep for=1.5")
+    task = charges.charge_within if effects.is_sqlite else charges.charge_within_on_loop
+    job = task.enqueue(7)
+
+    run_all(app)
+
+    assert (effects.all(), job.state()) == ([7], "done")
+
+
 def test_a_cancelled_child_rolls_back(app: Duly, effects: Effects) -> None:
     job = charges.wait_in_child.enqueue(7, "never")
     with working(app):

@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Final, Protocol, TypeVar
 
@@ -71,14 +72,21 @@ class Interrupts:
         if self._courier is not None:
             self._insist(wish)
 
-    def shielded(self, act: Callable[[], None]) -> None:
-        """Do something that must not be torn apart; wishes wait until it is over. Main thread only."""
-        self._is_shielded = True
+    @contextmanager
+    def shield(self) -> Generator[None, None, None]:
+        """Around what must not be torn apart; wishes wait until it is over. Main thread only."""
+        was_shielded, self._is_shielded = self._is_shielded, True
         try:
-            act()
+            yield
         finally:
-            self._is_shielded = False
-        self._deliver(None)
+            self._is_shielded = was_shielded
+        if not was_shielded:
+            self._deliver(None)
+
+    def shielded(self, act: Callable[[], None]) -> None:
+        """Do one thing under the shield."""
+        with self.shield():
+            act()
 
     def carried_by(self, courier: Courier | None) -> Courier | None:
         """Hand later wishes to this courier; returns the one before."""

@@ -43,7 +43,10 @@ async def acheck_tied(store: Store, given: Any) -> None:
 
 
 def _sqlite_commits(raw: sqlite3.Connection) -> bool:
-    if raw.in_transaction:
+    try:
+        if raw.in_transaction:
+            return False
+    except sqlite3.ProgrammingError:  # closed, or of another thread: said where it is used
         return False
     autocommit = getattr(raw, "autocommit", -1)  # new in Python 3.12; -1 means that isolation_level decides
     return autocommit is True or (autocommit == -1 and raw.isolation_level is None)

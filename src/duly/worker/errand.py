@@ -124,13 +124,14 @@ def _shielded(act: Callable[[], None]) -> None:
 
 def _closed(binding: Binding, ended: Concluded) -> Concluded:
     """No interrupt tears a commit apart; one that comes after it changes nothing."""
-    closed: list[Concluded] = []
+    closed: Concluded | None = None
     try:
-        INTERRUPTS.shielded(lambda: closed.append(binding.close(ended)))
+        with INTERRUPTS.shield():
+            closed = binding.close(ended)
     except (SoftLimitExceeded, LeaseLost):
-        if not closed:
+        if closed is None:
             raise
-    return closed[0]
+    return closed
 
 
 async def _conducted(
@@ -148,7 +149,8 @@ async def _conducted(
         raise
     except BaseException as error:
         ended = _raised(holding, run, error)
-    return await undisturbed(binding.aclose(ended))
+    with INTERRUPTS.shield():
+        return await undisturbed(binding.aclose(ended))
 
 
 def _returned(holding: Holding, run: Run, value: Any) -> Concluded:
