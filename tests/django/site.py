@@ -8,18 +8,37 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
+from tests.servers import postgres_url
 
 ROOT: Final = Path(__file__).parents[2]
 SETTINGS: Final = "tests.django.project.settings"
+
+
+OURS: Final[dict[str, Any]] = {"default": {"BACKEND": "duly.django.DulyBackend", "QUEUES": []}}
+"""TASKS with one backend of ours, for whatever queue."""
+
+
+def new_database(name: str) -> str:
+    """An empty database at the tests' server, for this process alone."""
+    quoted = sql.Identifier(f"{name}_{os.getpid()}")
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("drop database if exists {} with (force)").format(quoted))
+        connection.execute(sql.SQL("create database {}").format(quoted))
+    return f"{name}_{os.getpid()}"
 
 
 @cache
@@ -32,6 +51,21 @@ def set_up() -> None:
     django.setup()
     for alias in ("default", "other"):
         call("migrate", database=alias, verbosity=0)
+
+
+@cache
+def add_postgres() -> str:
+    """A third database and a backend in it, both called "postgres"; the name of the database."""
+    from django.conf import settings
+    from django.db import connections
+
+    name = new_database("site")
+    handler: Any = connections
+    handler.settings["postgres"] = {**postgres_database(postgres_url()), "NAME": name}
+    handler.configure_settings(handler.settings)
+    settings.TASKS["postgres"] = {**OURS["default"], "OPTIONS": {"database": "postgres"}}
+    call("migrate", database="postgres", verbosity=0)
+    return name
 
 
 def call(command: str, *words: str, **options: Any) -> Any:
@@ -85,12 +119,20 @@ class Site:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """A management command that goes on."""
-        return subprocess.Popen(
+    @contextmanager
+    def started(self, *words: str) -> Generator[subprocess.Popen[str]]:
+        """A management command that goes on; what it started goes with it at the end of the block."""
+        process = subprocess.Popen(
             [sys.executable, "-m", "tests.django.project.manage", *words],
             cwd=ROOT, env=self.variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
         )  # fmt: skip
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
     def shell(self, code: str) -> str:
         """Python in the project; what it printed."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duly.django.declaring import DulyTask, task
     from duly.django.engines import database_engine, engine
     from duly.django.executions import exactly_once, ledger
+    from duly.django.reacting import react
     from duly.django.scheduling import scheduled_task
     from duly.django.testing import DummyBackend, ImmediateBackend
 
@@ -29,6 +30,7 @@ _HOMES = {
     "engine": "engines",
     "exactly_once": "executions",
     "ledger": "executions",
+    "react": "reacting",
     "scheduled_task": "scheduling",
     "task": "declaring",
 }
@@ -42,6 +44,7 @@ __all__ = [
     "engine",
     "exactly_once",
     "ledger",
+    "react",
     "scheduled_task",
     "task",
 ]

@@ -15,9 +15,10 @@ class DulyConfig(AppConfig):  # type: ignore[misc]
 
     def ready(self) -> None:
         """Register what Django asks for when it starts; nothing here opens a connection."""
-        from duly.django import checks, compat, scheduler, working
+        from duly.django import checks, compat, reacting, scheduler, working
 
         compat.listen()
         checks.register()
         scheduler.autostart()
+        reacting.keep_in_step()
         working.before_serving.append(scheduler.learn)

@@ -55,6 +55,7 @@ DEFAULT_BACKEND: Final[str] = _parts.DEFAULT_TASK_BACKEND_ALIAS
 DEFAULT_QUEUE: Final[str] = _parts.DEFAULT_TASK_QUEUE_NAME
 DEFAULT_PRIORITY: Final[int] = _parts.DEFAULT_TASK_PRIORITY
 
+task: Any = _root.task
 Task: Any = _parts.Task
 TaskContext: Any = _parts.TaskContext
 TaskError: Any = _parts.TaskError
@@ -64,6 +65,7 @@ BaseTaskBackend: Any = _backends.BaseTaskBackend
 
 InvalidTask: type[Exception] = getattr(_exceptions, "InvalidTask", None) or _exceptions.InvalidTaskError
 TaskResultDoesNotExist: type[Exception] = _exceptions.TaskResultDoesNotExist
+TaskResultMismatch: type[Exception] = _exceptions.TaskResultMismatch
 
 
 def has_checks() -> bool:

@@ -105,12 +105,15 @@ class Serving:
         prepare(app)
         self._worker = worker = self._orders.worker(app)
         self._greet(app, worker)
+        last_word = threading.Timer(LAST_WORD.total_seconds(), os._exit, (0,))
+        last_word.daemon = True
         try:
             with self._heard(app), beside(app, burst=self._orders.burst):
-                asyncio.run(serve_here(worker))
+                asyncio.run(_serve_then_insist(worker, last_word))
             REPORTER.drain()
             app.close()
         finally:
+            last_word.cancel()
             self._ended.set()
         self._say(f"worker {worker.name} has ended")
 
@@ -143,7 +146,6 @@ def serve(orders: Orders, say: Say, *, reloads: bool, tells_runs: bool) -> None:
     serving = Serving(orders, say, tells_runs=tells_runs)
     if not reloads:
         serving.run()
-        _insist()
         return
     autoreload: Any = importlib.import_module("django.utils.autoreload")
     autoreload.file_changed.connect(serving.end, weak=False)
@@ -153,8 +155,7 @@ def serve(orders: Orders, say: Say, *, reloads: bool, tells_runs: bool) -> None:
         serving.end()
 
 
-def _insist() -> None:
-    """What a body left behind in a thread must not keep the process alive."""
-    timer = threading.Timer(LAST_WORD.total_seconds(), os._exit, (0,))
-    timer.daemon = True
-    timer.start()
+async def _serve_then_insist(worker: Worker, last_word: threading.Timer) -> None:
+    """Closing a loop waits for what bodies left behind in threads; after a last word nobody does."""
+    await serve_here(worker)
+    last_word.start()

@@ -5,6 +5,7 @@ DULY_SITE_FOLDER holds the SQLite files; DULY_SITE_DATABASES, _TASKS and _DULY r
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from pathlib import Path
@@ -66,3 +67,6 @@ TASKS: dict[str, Any] = json.loads(os.environ.get("DULY_SITE_TASKS", "null")) or
     "dummy": {"BACKEND": "duly.django.DummyBackend"},
 }
 DULY: dict[str, Any] = json.loads(os.environ.get("DULY_SITE_DULY", "null")) or {"lease": "10s"}
+
+if "DULY_SITE_IMPORT" in os.environ:  # a file that a test changes, to see the reloader at work
+    importlib.import_module(os.environ["DULY_SITE_IMPORT"])

@@ -12,6 +12,10 @@ from tests.django.project.shop.models import Mark
 
 from duly import Retry
 from duly.django import task
+from duly.django.compat import connections
+
+ORDER: list[str] = []
+CONNECTIONS: list[Any] = []
 
 
 class Refused(Exception):
@@ -49,8 +53,8 @@ def odd_value() -> Any:
 
 
 @task
-def mark(text: str) -> None:
-    Mark.objects.create(text=text)
+def mark(text: str, database: str = "default") -> None:
+    Mark.objects.using(database).create(text=text)
 
 
 @task(retry=Retry(on=Refused, attempts=3, backoff="fixed", first="0s"), takes_context=True)
@@ -61,8 +65,8 @@ def stubborn(context: Any, succeeds_at: int) -> int:
 
 
 @task(delivery="exactly_once")
-def mark_once(text: str, *, fails: bool = False) -> None:
-    Mark.objects.create(text=text)
+def mark_once(text: str, database: str = "default", *, fails: bool = False) -> None:
+    Mark.objects.using(database).create(text=text)
     if fails:
         raise Refused(text)
 
@@ -84,11 +88,27 @@ def worded(text: str = "") -> str:
 
 @task
 def hold(path: str) -> None:
-    """Runs until its file is gone; says in it which process runs it."""
-    Path(path).write_text(str(os.getpid()))
-    while Path(path).exists():
-        time.sleep(0.02)
+    """The first run says which process it is in, and stays; the next one ends."""
+    if not Path(path).exists():
+        Path(path).write_text(str(os.getpid()))
+        time.sleep(600)
     Mark.objects.create(text="held")
+
+
+@task(takes_context=True)
+def noted(context: Any, text: str) -> None:
+    ORDER.append(text)
+
+
+@task
+def look_at_connections() -> None:
+    Mark.objects.count()
+    CONNECTIONS.append(connections["default"])
+
+
+@task(keep_result=None)
+def keeps_nothing() -> Any:
+    return object()
 
 
 def plain_function() -> None:
