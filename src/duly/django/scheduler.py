@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from duly.app import App
-from duly.django import compat, scheduling
+from duly.django import compat, reacting, scheduling
 from duly.django.engines import database_engine
 from duly.django.executions import ledgers
 from duly.django.place import duly_setting
@@ -198,6 +198,7 @@ def beside(app: Duly, *, burst: bool) -> Generator[None, None, None]:
 
 def learn(app: App) -> None:
     """What such a worker must know before it starts."""
+    reacting.furnish(app)
     if app is database_engine():
         furnish(app)
         check_names()

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 from duly import codec
 from duly.app import App
 from duly.converse import converse
-from duly.django import compat
-from duly.django.executions import RIGHT_ORDER, ledger, wish
+from duly.django import compat, errands
+from duly.django.executions import RIGHT_ORDER, ledger, main_database, wish
 from duly.errors import DefinitionError
 from duly.kinds import periodic
 from duly.run import Run
@@ -146,7 +146,7 @@ def furnish(app: App) -> None:
     discover()
     with _furnishing:
         if TICK not in app.tasks:
-            app.task(name=TICK, queue_name=QUEUE, delivery="exactly_once", priority=100)(tick)
+            app.task(name=TICK, queue_name=QUEUE, delivery="exactly_once", priority=100)(_tick())
         for declared in registry.all():
             app.schedule_terms[declared.name] = declared.terms()
 
@@ -154,6 +154,13 @@ def furnish(app: App) -> None:
 def discover() -> None:
     """Import the `tasks` module of every application: whoever schedules must have seen all schedules."""
     compat.autodiscover_modules("tasks")
+
+
+def _tick() -> Callable[..., Any]:
+    def body(run: Run, wanted: dict[str, Any]) -> None:
+        tick(run, wanted)
+
+    return errands.named(body, main_database(), TICK)
 
 
 def tick(run: Run, wanted: dict[str, Any]) -> None:
