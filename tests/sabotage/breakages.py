@@ -217,7 +217,7 @@ BREAKAGES: Final = [
     ),
     Breakage(
         "an at-most-once body is tried again after a crash",
-        "stores/sqlite/operations/recover.py",
+        "stores/tables/recovery.py",
         "    elif row.delivery is Delivery.AT_MOST_ONCE and row.has_begun:",
         "    elif False:",
         ("tests/contract/test_crashes.py", "-k", "sqlite"),

@@ -32,7 +32,7 @@ SLOTS: Final = 3
 PRODUCERS: Final = 2
 REQUESTS: Final = 25
 LEASE: Final = "4s"
-LONGEST: Final = 600.0
+LONGEST = 600.0
 PERPETUAL: Final = ("poll", "duly.schedules")
 
 
