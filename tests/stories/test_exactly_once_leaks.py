@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.servers import postgres_schema, postgres_url
-from tests.stories.arrange import Gate, ended, run_all, until, working
+from tests.stories.arrange import Gate, ended, events, run_all, until, working
 from tests.stories.conftest import OPTIONS
 from tests.stories.cutter import GREETING, Cutter
 from tests.stories.effects import Effects
@@ -222,6 +223,57 @@ def test_a_process_forked_inside_the_transaction_cannot_speak_on_it(app: Duly) -
     run_all(app)
 
     assert (job.state(), job.result()) == ("done", 3)
+
+
+def test_a_connection_is_kept_for_the_next_body(exact_app: Duly, effects: Effects) -> None:
+    seen: list[int] = []
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run, amount: int) -> None:
+        connection = run.connection
+        effects.add(connection, amount)
+        seen.append(id(connection))
+
+    for amount in range(3):
+        charge.enqueue(amount)
+    run_all(exact_app, concurrency=1)
+
+    assert (len(seen), len(set(seen))) == (3, 1)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_connection_that_the_server_ended_meanwhile_is_not_lent_again(
+    app: Duly, *, is_async: bool
+) -> None:
+    pids: list[int] = []
+
+    @app.task(delivery="exactly_once", name="look")
+    def look(run: Run) -> None:
+        pids.append(run.connection.execute(OWN_PID).fetchone()[0])
+
+    @app.task(delivery="exactly_once", name="look_on_loop")
+    async def look_on_loop(run: Run) -> None:
+        pids.append((await (await run.connection.execute(OWN_PID)).fetchone())[0])
+
+    task = look_on_loop if is_async else look
+    async with app.worker(concurrency=1):
+        await app.jobs.await_all([await task.aenqueue()], timeout=8)
+        await asyncio.to_thread(end_backend, pids[0])
+        job = await task.aenqueue()
+        await app.jobs.await_all([job], timeout=8)
+
+    assert events(app.jobs.get(job)) == ["done"]
+    assert len(set(pids)) == 2
+
+
+OWN_PID = "select pg_backend_pid()"
+
+
+def end_backend(pid: int) -> None:
+    with psycopg.connect(postgres_url(), autocommit=True) as admin:
+        admin.execute("select pg_terminate_backend(%s)", (pid,))
+        asked = "select 1 from pg_stat_activity where pid = %s"
+        until(lambda: not admin.execute(asked, (pid,)).fetchall())
 
 
 def test_bodies_that_begin_at_once_and_end_in_every_way_leave_no_connection(app: Duly) -> None:

@@ -38,6 +38,7 @@ from duly.transactions.postgres_wires import (
     check_mark,
     committing,
     ending,
+    has_nothing_to_say,
     last_words,
     telling,
     telling_of_commit,
@@ -113,7 +114,8 @@ class Lent(Generic[W]):
 
     def _finish(self) -> None:
         self._take_over()
-        self._source.take_back(self._wire, is_fit=not self._is_held_on_to)
+        is_fit = not self._is_held_on_to  # asked before we hold it ourselves
+        self._source.take_back(self._wire, is_fit=is_fit)
 
 
 class PostgresTransaction(Lent[BodyConnection]):
@@ -244,9 +246,13 @@ class PostgresSource:
 
     def _take(self, owner: Any) -> Any:
         self._forget_parents()
-        with self._lock:
-            idle = self._idle.get(owner)
-            return idle.pop() if idle else None
+        while True:
+            with self._lock:
+                idle = self._idle.get(owner)
+                wire = idle.pop() if idle else None
+            if wire is None or has_nothing_to_say(wire):
+                return wire
+            wire.pgconn.finish()
 
     def _forget_parents(self) -> None:
         if self._pid != os.getpid():

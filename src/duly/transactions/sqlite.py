@@ -174,7 +174,7 @@ class SqliteTransaction:
         return self._connection
 
     @property
-    def is_held_on_to(self) -> bool:
+    def _is_held_on_to(self) -> bool:
         """The body has left a reference to it, and might write into somebody else's transaction."""
         return self._count is not None and getrefcount(self._connection) > self._count
 
@@ -275,8 +275,9 @@ class SqliteTransaction:
                 self._connection.say(ROLLBACK)
 
     def give_back(self) -> None:
+        is_fit = not self._is_held_on_to  # asked before we hold it ourselves
         try:
-            self._source.take_back(self._connection, is_fit=not self.is_held_on_to)
+            self._source.take_back(self._connection, is_fit=is_fit)
         finally:
             self._turn.end()
 
