@@ -166,16 +166,17 @@ def test_settings_that_cannot_be_are_found_by_check(changes: dict[str, Any], cod
     assert text in found[0].msg
 
 
-def test_tables_that_are_missing_are_found_where_databases_may_be_asked(tmp_path: Path) -> None:
-    handler: Any = compat.connections
-    handler.settings["sketch"] = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "a.sqlite3")}
-    handler.configure_settings(handler.settings)
+def test_tables_of_a_namespace_that_came_later_are_found_missing_and_made(default: str) -> None:
+    later = {"default": {"BACKEND": "duly.django.DulyBackend", "OPTIONS": {"namespace": "later"}}}
 
-    messages = compat.checks.run_checks(tags=["database"], databases=["sketch"])
-    handler["sketch"].close()
-    del handler["sketch"], handler.settings["sketch"]
+    with settings(TASKS=later):
+        messages = compat.checks.run_checks(tags=["database"], databases=["default"])
+        said("duly_check")
+        after = compat.checks.run_checks(tags=["database"], databases=["default"])
+        engine().close()
 
     assert [message.id for message in messages if message.id.startswith("duly.")] == ["duly.W001"]
+    assert [message.id for message in after if message.id.startswith("duly.")] == []
 
 
 def test_importing_the_application_and_its_tasks_connects_to_nothing(tmp_path: Path) -> None:

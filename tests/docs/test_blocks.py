@@ -3,6 +3,9 @@
 Blocks of one page share a folder and a namespace. A block that opens with `# name.py` is also saved
 under that name. In console blocks each `$ command` runs in a shell, and the lines below it must
 appear in its output.
+
+A page that starts a Django project is about files of that project: a block with a name is saved there (or
+added, with `# name.py, at the end`), any other one runs in the project's shell.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INSTALLS = re.compile(r"^(pip|uv|make|python -m venv|source|git|apt-get) ?")
 """Commands about the reader's machine; the clean-clone run of the continuous integration covers them."""
+STARTS_PROJECT = "$ django-admin startproject"
 PLAIN = {"text", "toml", "sql", "ini", "mermaid", "json", "diff", "yaml"}
 """Blocks that show something and are not meant to be run."""
 
@@ -63,8 +67,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 )
 def test_every_block_of_the_page_runs(page: Path, folder: Path) -> None:
     namespace: dict[str, object] = {"__name__": "page"}
+    is_project = STARTS_PROJECT in page.read_text(encoding="utf-8")
     for block in blocks_of(page):
-        if block.language == "python":
+        if block.language == "python" and is_project:
+            run_in_project(block, folder, page)
+        elif block.language == "python":
             run_python(block, folder, namespace, page)
         elif block.language == "console":
             run_console(block, folder, page)
@@ -83,6 +90,26 @@ def run_python(block: Block, folder: Path, namespace: dict[str, object], page: P
     exec(code, namespace)  # noqa: S102 - running the page's code is the point
 
 
+def run_in_project(block: Block, folder: Path, page: Path) -> None:
+    named = re.match(r"# ([\w/]+\.py)(, at the end)?\n", block.text)
+    if named:
+        with (folder / named[1]).open("a" if named[2] else "w", encoding="utf-8") as target:
+            target.write(block.text)
+        return
+    done = subprocess.run(
+        [sys.executable, "manage.py", "shell", "-c", block.text],
+        cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{page}:{block.line}: {done.stderr}"
+
+
+def environment() -> dict[str, str]:
+    """As in a reader's shell: nothing of another test's project."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    others = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    return {**others, "PATH": path, "NO_COLOR": "1"}
+
+
 def run_console(block: Block, folder: Path, page: Path) -> None:
     """One shell per block, so that a worker started with & serves the commands below it."""
     commands = [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
@@ -90,13 +117,12 @@ def run_console(block: Block, folder: Path, page: Path) -> None:
     script = "\n".join(command for command in commands if not INSTALLS.match(command))
     if not script:
         return
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     transcript = folder / "console.txt"
     with transcript.open("w") as output:
         shell = subprocess.Popen(
             ["bash", "-ec", script],
             cwd=folder,
-            env={**os.environ, "PATH": path, "NO_COLOR": "1"},
+            env=environment(),
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

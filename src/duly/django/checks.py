@@ -96,14 +96,17 @@ def _on_commit(options: Mapping[str, Any], where: str) -> Iterator[Any]:
 def check_databases(
     app_configs: Sequence[Any] | None = None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> Iterator[Any]:
-    """Tables that `migrate` has not made yet; Django asks for this only where it may ask databases."""
-    from duly.django.steps import missing_steps
+    """Tables that are missing though `migrate` is through: a namespace that came later has none yet.
+
+    Django asks for this only where it may ask databases.
+    """
+    from duly.django.steps import has_begun, missing_steps
 
     for alias in databases or ():
-        missing = missing_steps(alias)
+        missing = missing_steps(alias) if has_begun(alias) else []
         if missing:
             yield compat.checks.Warning(
                 f"The database {alias!r} lacks tables of Duly: {', '.join(missing)}.",
-                hint=f"Run manage.py migrate --database {alias}.",
+                hint="Run manage.py duly_check: it makes them.",
                 id="duly.W001",
             )
