@@ -98,6 +98,8 @@ class Reactions:
     def retry(self, task: Any, **filters: Any) -> int:
         """Have rows run again: all, or by key, state, error (a part of its text) or where (SQL on it).
 
+        A key is its value, or a tuple where several columns name a row.
+
         One that runs gets one more run afterwards. Answers how many rows were chosen.
         """
         return self._hold(self._retry(task, filters))
@@ -105,6 +107,14 @@ class Reactions:
     async def aretry(self, task: Any, **filters: Any) -> int:
         """The async twin of retry."""
         return await self._ahold(self._retry(task, filters))
+
+    def jobs(self, task: Any, **filters: Any) -> Sequence[Job]:
+        """The job last planned for each row, newest first; chosen as for retry."""
+        return self._hold(self._last_jobs(task, filters))
+
+    async def ajobs(self, task: Any, **filters: Any) -> Sequence[Job]:
+        """The async twin of jobs."""
+        return await self._ahold(self._last_jobs(task, filters))
 
     def count(self, task: Any, **filters: Any) -> int:
         """How many rows with a job: all, or by key, state, error or where."""
@@ -164,17 +174,26 @@ class Reactions:
     def _retry(self, task: Any, filters: dict[str, Any]) -> Conversation[int]:
         store = following(self._store())
         name = _named(task, (yield from self._known(store)))
-        return cast(int, (yield store.revisit(choice(name, filters))))
+        return cast(int, (yield store.revisit((yield from self._choice(store, name, filters)))))
 
     def _chosen(self, task: Any, filters: dict[str, Any]) -> Conversation[tuple[str, ...]]:
         store = following(self._store())
         name = _named(task, (yield from self._known(store)))
-        return tuple((yield store.chosen(choice(name, filters))))
+        return tuple((yield store.chosen((yield from self._choice(store, name, filters)))))
+
+    def _last_jobs(self, task: Any, filters: dict[str, Any]) -> Conversation[Sequence[Job]]:
+        ids = yield from self._chosen(task, filters)
+        if not ids:
+            return []
+        return cast(Sequence[Job], (yield self._store().find(Selection(ids=ids), Page(len(ids)))))
+
+    def _choice(self, store: Changes, name: str, filters: dict[str, Any]) -> Conversation[Choice]:
+        return choice(name, filters, (yield from _spelled(store, name, filters.get("key"))))
 
     def _history(self, task: Any, key: Any) -> Conversation[Lines]:
         store = following(self._store())
         name = _named(task, (yield from self._known(store)))
-        selection = Selection(tasks=(name,), key=str(key))
+        selection = Selection(tasks=(name,), key=(yield from _spelled(store, name, key)))
         jobs: Sequence[Job] = yield store.find(selection, Page(HISTORY, with_history=True))
         lines = [line for job in jobs for line in reversed(job.history) if line.started_at is not None]
         return lines[:HISTORY]
@@ -195,16 +214,24 @@ def _named(task: Any, known: Iterable[str]) -> str:
     return name
 
 
-def choice(task: str, filters: dict[str, Any]) -> Choice:
+def _spelled(store: Changes, task: str, key: Any) -> Conversation[str | None]:
+    """The text by which a row is known; who gives text means that."""
+    if key is None or isinstance(key, str):
+        return key
+    parts = tuple(cast(Iterable[Any], key)) if isinstance(key, tuple | list) else (key,)
+    return cast(str, (yield store.name_row(task, parts)))
+
+
+def choice(task: str, filters: dict[str, Any], key: str | None) -> Choice:
     """Which rows, from what was written."""
     unknown = set(filters) - {"key", "state", "error", "where"}
     if unknown:
         raise BadRequest(f"There is no filter {sorted(unknown)[0]!r}. Filters: key, state, error, where.")
-    state, key = filters.get("state"), filters.get("key")
+    state = filters.get("state")
     states = () if state is None else (state,) if isinstance(state, str) else tuple(state)
     return Choice(
         task=task,
-        key=None if key is None else str(key),
+        key=key,
         states=tuple(State(one) for one in states),
         error=filters.get("error"),
         where=filters.get("where"),

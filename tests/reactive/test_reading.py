@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from tests.reactive.arrange import TASK, Shop, keys, reaction
+from tests.reactive.places import Place
 
 from duly import BadRequest, ConditionFailed
 from duly.job import State
 from duly.lifecycle import Fail
 from duly.reactive.change import Facts, judged
 from duly.stores.changes import Choice
+from duly.testing import VirtualClock
 
 
 def told(shop: Shop, number: int = 1) -> Facts:
@@ -160,3 +162,23 @@ def forget_documents(shop: Shop) -> None:
     """As somebody does who empties the engine's tables by hand."""
     table = "duly_document" if shop.place.name == "sqlite" else f"{shop.place.schema}.document"
     shop.say(f"delete from {table}")
+
+
+@pytest.mark.parametrize("columns", ["a integer, b text", "a bigint, b varchar(20)"])
+def test_a_key_of_several_columns_is_given_as_a_tuple(
+    place: Place, clock: VirtualClock, columns: str
+) -> None:
+    shop = Shop(place, clock)
+    shop.say(f"create table parts ({columns}, primary key (a, b))")
+    shop.follow(reaction(table="parts", where=None, watch=None))
+    shop.say("insert into parts values (1, 'it''s \"so\"')")
+    shop.settle_down()
+    store = shop.place.store
+
+    key = store.run(store.name_row(TASK, (1, 'it\'s "so"')))
+
+    [job] = shop.jobs()
+    assert job.key == key
+    assert store.run(store.revisit(Choice(task=TASK, key=key))) == 1
+    with pytest.raises(BadRequest, match="a, b: give 2 of them"):
+        store.run(store.name_row(TASK, (1,)))

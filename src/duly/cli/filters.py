@@ -25,6 +25,7 @@ def offer_filters(parser: Parser) -> None:
     parser.option("--queue", **several, help="on this queue")
     parser.option("--key", help="with this key")
     parser.option("--error", metavar="TEXT", help="with this text in their error")
+    parser.option("--where", metavar="SQL", help="of a reactive task, for rows of which this is true")
 
 
 def read_filters(args: Arguments, app: App) -> dict[str, Any]:
@@ -38,6 +39,17 @@ def read_filters(args: Arguments, app: App) -> dict[str, Any]:
         known = known_tasks(app)
         given["task"] = [full_name(name, known) or name for name in given["task"]]
     return given
+
+
+def read_rows(args: Arguments, filters: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What `app.reactions` chooses rows by, where a condition on them was given."""
+    if not args.get("where"):
+        return None
+    tasks = filters.get("task", ())
+    if len(tasks) != 1 or "queue" in filters:
+        raise UsageError("--where is about the rows of one reactive task: say which with --task")
+    chosen = {name: filters[name] for name in ("state", "key", "error") if name in filters}
+    return {"task": tasks[0], "where": args.where, **chosen}
 
 
 def known_tasks(app: App) -> set[str]:

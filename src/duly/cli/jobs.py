@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
 from duly.cli.documents import job_row
 from duly.cli.exits import Exit
-from duly.cli.filters import count_meant, is_internal, names_lane, offer_filters, read_filters
+from duly.cli.filters import count_meant, is_internal, names_lane, offer_filters, read_filters, read_rows
 from duly.cli.parser import Arguments, Parser, at_least_one
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
 from duly.cli.words import counted, last_line, relative, shown
 from duly.job import Job, State
+
+if TYPE_CHECKING:
+    from duly.app import App
 
 
 def arguments(parser: Parser) -> None:
@@ -31,6 +35,8 @@ def arguments(parser: Parser) -> None:
 def run(args: Arguments) -> int:
     with opened(args) as app:
         filters = read_filters(args, app)
+        if (rows := read_rows(args, filters)) is not None:
+            return _run_rows(app, rows, args)
         found = app.jobs.list(limit=args.limit, before=args.before, **filters)
         is_complete = args.all or names_lane(filters)
         jobs = found if is_complete else [job for job in found if not is_internal(job)]
@@ -39,6 +45,16 @@ def run(args: Arguments) -> int:
     following = found[-1].generation if len(found) == args.limit else None
     document = {"jobs": [job_row(job) for job in jobs], "matching": total, "next": following}
     answer(args, document, listing(jobs, now) + _more(following, total))
+    return Exit.OK
+
+
+def _run_rows(app: App, rows: dict[str, Any], args: Arguments) -> int:
+    """The last job of each row that a condition is true of."""
+    found = app.reactions.jobs(**rows)
+    jobs = [job for job in found if args.before is None or job.generation < args.before][: args.limit]
+    following = jobs[-1].generation if len(jobs) == args.limit else None
+    document = {"jobs": [job_row(job) for job in jobs], "matching": len(found), "next": following}
+    answer(args, document, listing(jobs, app.clock.now()) + _more(following, len(found)))
     return Exit.OK
 
 

@@ -12,6 +12,7 @@ from duly.cli.parser import Arguments, Parser
 from duly.cli.target import chosen, offer_store
 from duly.outbox import open_outbox
 from duly.stores import open_store
+from duly.stores.changes import Changes
 from duly.urls import masked
 
 if TYPE_CHECKING:
@@ -71,8 +72,16 @@ def _migrate(schema: Migrating) -> None:
     try:
         schema.open()  # what only adds is applied by every opening
         schema.migrate()
+        if isinstance(schema, Changes):
+            _look_after_triggers(schema)
     finally:
         schema.close()
+
+
+def _look_after_triggers(store: Changes) -> None:
+    """A migration of the user's own may have taken some away; the next worker need not find out."""
+    for standing in store.run(store.standings()):
+        store.run(store.tend(standing.reaction.task))
 
 
 MIGRATE = Command(

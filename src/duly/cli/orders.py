@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
 from duly.cli.exits import Exit, UsageError
-from duly.cli.filters import count_meant, is_internal, names_lane, offer_filters, read_filters
+from duly.cli.filters import count_meant, is_internal, names_lane, offer_filters, read_filters, read_rows
 from duly.cli.parser import Arguments, Parser
 from duly.cli.target import offer_store, opened
 from duly.cli.words import counted, shown
@@ -33,6 +33,8 @@ class Order(NamedTuple):
     states: tuple[State, ...]
     """Without --state, a filter selects these."""
     give: Callable[[Jobs, Sequence[str], str], Acted]
+    give_rows: Callable[[App, dict[str, Any]], tuple[list[str], dict[str, str]]]
+    """The same to the rows of a reactive task."""
 
 
 def _give_retry(jobs: Jobs, ids: Sequence[str], by: str) -> Acted:
@@ -41,6 +43,18 @@ def _give_retry(jobs: Jobs, ids: Sequence[str], by: str) -> Acted:
 
 def _give_cancel(jobs: Jobs, ids: Sequence[str], by: str) -> Acted:
     return jobs.cancel(*ids, by=by)
+
+
+def _retry_rows(app: App, rows: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """Rows are planned anew: one that has changed meanwhile runs for what it is now."""
+    meant = [job.id for job in app.reactions.jobs(**rows)]
+    app.reactions.retry(**rows)
+    return meant, {}
+
+
+def _cancel_rows(app: App, rows: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
+    acted = app.reactions.cancel(**rows)
+    return acted.changed, acted.refused
 
 
 def arguments(parser: Parser) -> None:
@@ -58,15 +72,25 @@ def run(order: Order, args: Arguments) -> int:
             raise UsageError(
                 f"say which jobs to {order.verb}: their ids, or filters such as --task, not both"
             )
-        if not args.ids and not _is_confirmed(order, app, filters, args):
+        rows = read_rows(args, filters)
+        if not args.ids and not _is_confirmed(order, app, filters, rows, args):
             return Exit.NO
-        changed, refused = _act(order, app, args.ids, filters)
+        if rows is None:
+            changed, refused = _act(order, app, args.ids, filters)
+        else:
+            changed, refused = order.give_rows(app, {"state": order.states, **rows})
     answer(args, {"changed": changed, "refused": refused}, _text(order, changed, refused))
     return Exit.OK if not refused else Exit.NO
 
 
-def _is_confirmed(order: Order, app: App, filters: dict[str, Any], args: Arguments) -> bool:
-    count = count_meant(app, {"state": order.states, **filters})
+def _is_confirmed(
+    order: Order, app: App, filters: dict[str, Any], rows: dict[str, Any] | None, args: Arguments
+) -> bool:
+    count = (
+        count_meant(app, {"state": order.states, **filters})
+        if rows is None
+        else app.reactions.count(**{"state": order.states, **rows})
+    )
     if args.yes or not count:
         return True
     question = f"{order.verb} {counted(count, 'job')}?"
@@ -115,8 +139,8 @@ def _text(order: Order, changed: Sequence[str], refused: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-_RETRY = Order("retry", "retried", (State.FAILED,), _give_retry)
-_CANCEL = Order("cancel", "cancelled", tuple(sorted(LIVE)), _give_cancel)
+_RETRY = Order("retry", "retried", (State.FAILED,), _give_retry, _retry_rows)
+_CANCEL = Order("cancel", "cancelled", tuple(sorted(LIVE)), _give_cancel, _cancel_rows)
 
 RETRY = Command(
     description="Run finished jobs once more: a new generation with fresh budgets.",

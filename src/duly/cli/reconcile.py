@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,11 @@ def run(args: Arguments) -> int:
         if args.wait:
             _watch(app, {view.task for view in views})
         views = _chosen(app, args.task)
-        answer(args, {"reactions": [_row(view) for view in views]}, _text(views, app.clock.now()))
+        answer(
+            args,
+            {"reactions": [reaction_row(view) for view in views]},
+            reaction_table(views, app.clock.now()),
+        )
         return Exit.OK
 
 
@@ -74,7 +78,8 @@ def _watch(app: App, tasks: Iterable[str]) -> None:
         time.sleep(SAY_EVERY)
 
 
-def _row(view: ReactionView) -> dict[str, Any]:
+def reaction_row(view: ReactionView) -> dict[str, Any]:
+    """The keys of a reactive task in `--json`."""
     return {
         "task": view.task,
         "table": view.table,
@@ -89,7 +94,8 @@ def _row(view: ReactionView) -> dict[str, Any]:
     }
 
 
-def _text(views: list[ReactionView], now: datetime) -> str:
+def reaction_table(views: Sequence[ReactionView], now: datetime) -> str:
+    """How reactive tasks stand."""
     if not views:
         return "no reactive tasks"
     rows = [

@@ -1,4 +1,4 @@
-"""`duly status`: how many jobs wait, run and fail, who works, what is held."""
+"""`duly status`: how many jobs wait, run and fail, who works, what is held, what follows tables."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from duly.cli.commands import Command
 from duly.cli.documents import switch_row, worker_row
 from duly.cli.exits import Exit
 from duly.cli.parser import Arguments, Parser
+from duly.cli.reconcile import reaction_row, reaction_table
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
 from duly.cli.words import counted, relative, shown, span, stamp
@@ -20,6 +21,8 @@ from duly.errors import StoreError
 from duly.job import State
 from duly.kinds import periodic
 from duly.outbox.contract import Backlog
+from duly.reactions import ReactionView
+from duly.stores.changes import Changes
 from duly.stores.contract import Attendance, Census, Switch
 from duly.urls import masked
 
@@ -39,6 +42,7 @@ class Overview:
     workers: Sequence[Attendance]
     switches: Sequence[Switch]
     outbox: Backlog | None = None
+    reactions: Sequence[ReactionView] = ()
 
     @property
     def jobs(self) -> dict[tuple[str, str, State], int]:
@@ -72,6 +76,7 @@ def look(app: App) -> Overview:
         workers=workers,
         switches=switches,
         outbox=_backlog(app),
+        reactions=app.reactions.list() if isinstance(store, Changes) else (),
     )
 
 
@@ -113,6 +118,7 @@ def document(seen: Overview) -> dict[str, Any]:
         "refused": seen.census.refused,
         "superseded": seen.census.superseded,
         "outbox": None if seen.outbox is None else _outbox_row(seen.outbox),
+        "reactions": [reaction_row(view) for view in seen.reactions],
     }
 
 
@@ -136,6 +142,7 @@ def _text(seen: Overview) -> str:
         _job_table("task", seen.by(0), None),
         _worker_table(seen),
         _held_table(seen),
+        reaction_table(seen.reactions, seen.now) if seen.reactions else "",
         _outbox_line(seen.outbox),
         f"suppressed {seen.census.suppressed:,}, refused late writes {seen.census.refused:,}, "
         f"superseded {seen.census.superseded:,}",

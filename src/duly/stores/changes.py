@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
+from duly.errors import BadRequest
 from duly.job import State
 from duly.reactive.change import Facts, Found
 from duly.reactive.reaction import Reaction
@@ -147,6 +148,10 @@ class Changes(Store, Protocol):
         """How many rows a scan would run now."""
         ...
 
+    def name_row(self, task: str, key: Sequence[Any]) -> Operation[str]:
+        """The text that names a row to people, from the values of its key's columns."""
+        ...
+
     def read_row(self, glance: Glance) -> Operation[Found | None]: ...
 
     def hold_row(self, glance: Glance) -> Operation[None]:
@@ -225,6 +230,15 @@ def no_table(reaction: Reaction) -> Absent:
     return Absent(
         f"There is no table {reaction.table} in this database. The task resumes by itself when there is one."
     )
+
+
+def check_parts(reaction: Reaction, key: Sequence[str], given: Sequence[object]) -> None:
+    """As many values as columns name a row."""
+    if len(given) != len(key):
+        raise BadRequest(
+            f"key is {tuple(given)!r}; a row of {reaction.table} is named by {', '.join(key)}: "
+            f"give {len(key)} of them."
+        )
 
 
 def bad_where(reaction: Reaction, complaint: str) -> Impossible:

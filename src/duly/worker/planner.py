@@ -26,7 +26,7 @@ log = logging.getLogger("duly.worker")
 
 SMALLEST, LARGEST = 50, 1000
 """Changes in one transaction."""
-QUICK, SLOW = 0.02, 0.05
+QUICK, SLOW = 0.008, 0.02
 """Seconds a transaction should take: on SQLite nobody else writes meanwhile."""
 AUDIT_EVERY: Final = 60.0
 BUSY_PAUSE: Final = 1.0

@@ -9,7 +9,7 @@ from duly.errors import BadRequest, DefinitionError
 from duly.job import serial_of
 from duly.reactive.change import Found
 from duly.reactive.plan import sight_of
-from duly.stores.changes import Absent, Choice, Glance, Impossible
+from duly.stores.changes import Absent, Choice, Glance, Impossible, check_parts
 from duly.stores.drive import Statement, Steps
 from duly.stores.following.adoption import Stored
 from duly.stores.postgres.operations import serials
@@ -89,6 +89,15 @@ def _shape(known: Stored) -> Steps[Shape]:
         raise
     except Impossible as error:
         raise DefinitionError(str(error)) from error
+
+
+def name_row(task: str, key: Sequence[Any]) -> Steps[str]:
+    """As the triggers write it."""
+    shape = yield from _shape((yield from _known(task)))
+    check_parts(shape.reaction, shape.key, key)
+    yield Statement(ROWS["settings"])
+    ((text,),) = yield Statement(shape.statement("name_row"), _bound(shape, key))
+    return str(text)
 
 
 # --- documents by what they have in common --------------------------------------------------------

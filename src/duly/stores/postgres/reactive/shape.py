@@ -94,8 +94,9 @@ class Shape:
             "table": self.table,
             "first": key[0],
             "key": ", ".join(key),
-            "key_text": texts[0] if len(key) == 1 else f"jsonb_build_array({', '.join(texts)})::text",
+            "key_text": _spelled(texts),
             "has_key": " and ".join(f"{one} is not null" for one in key),
+            "spelled": _spelled([f"%({part})s::{cast}::text" for part, cast in pairs]),
             "parts": ", ".join(self.parts),
             "wanted": ", ".join(f"%({part})s::{cast}[]" for part, cast in pairs),
             "join": _equal(key, [f"duly_wanted.{part}" for part in self.parts]),
@@ -140,6 +141,11 @@ class Shape:
         """Watched values for people."""
         named = zip(self.watch, texts, strict=True)
         return {name: read(self.kinds[name].name, text) for name, text in named}
+
+
+def _spelled(texts: Sequence[str]) -> str:
+    """What names a document: the text of its key, or a list of such."""
+    return texts[0] if len(texts) == 1 else f"jsonb_build_array({', '.join(texts)})::text"
 
 
 _THEIRS: Final = frozenset({"where", "chosen"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from typing import Any
 
 from duly.reactive.change import Found
 from duly.reactive.reaction import Reaction
@@ -57,6 +58,9 @@ class Following(Operations):
 
     def foretell(self, task: str) -> Operation[int]:
         return self._reading("foretell", lambda world: scanning.foretell(world, task))
+
+    def name_row(self, task: str, key: Sequence[Any]) -> Operation[str]:
+        return self._reading("name_row", lambda _: reading.name_row(task, key))
 
     def read_row(self, glance: Glance) -> Operation[Found | None]:
         made = self._reading("read_row", lambda _: reading.read_row(glance))

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from duly.errors import BadRequest, DefinitionError
 from duly.reactive.change import Found
 from duly.reactive.plan import sight_of
-from duly.stores.changes import Absent, Choice, Glance, Impossible
+from duly.stores.changes import Absent, Choice, Glance, Impossible, check_parts
 from duly.stores.drive import Statement, Steps
 from duly.stores.following.adoption import Stored
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.reactive.capture import ADOPTION, shape_of
 from duly.stores.sqlite.reactive.shape import SQL as ROWS
-from duly.stores.sqlite.reactive.shape import Shape, stored
+from duly.stores.sqlite.reactive.shape import Shape, key_text, stored
 
 CHANGE = statements("change")
 
@@ -65,6 +65,13 @@ def _shape(known: Stored) -> Steps[Shape]:
         raise
     except Impossible as error:
         raise DefinitionError(str(error)) from error
+
+
+def name_row(task: str, key: Sequence[Any]) -> Steps[str]:
+    """As planning writes it."""
+    shape = yield from _shape((yield from _known(task)))
+    check_parts(shape.reaction, shape.key, key)
+    return key_text(tuple(key))
 
 
 # --- documents by what they have in common --------------------------------------------------------

@@ -144,6 +144,9 @@ limit %(duly_limit)s
 select /* {types} */ ({where}
 ) is true, {watch}, {columns} from {table} where {is_key} {lock}
 
+-- name: name_row
+select {spelled}
+
 -- name: hold
 select 1 from {table} where {is_key} for share
 
