@@ -236,6 +236,28 @@ def test_no_effect_of_an_outdated_row_is_committed(exact_app: Duly, desk: Desk) 
     desk.say(f"drop table bookings_{desk.table}")
 
 
+def test_no_effect_of_values_that_were_outdated_already_is_committed(exact_app: Duly, desk: Desk) -> None:
+    """The body trusts what it was told and never reads the row, which changes before it writes."""
+    desk.say(f"create table if not exists bookings_{desk.table} (id int, total int)")
+    desk.say(f"delete from bookings_{desk.table}")
+
+    @exact_app.react(
+        table=desk.table, where="status = 'paid'", watch=["total"], delivery="exactly_once", name="book"
+    )
+    def book(change: Change, run: Run) -> None:
+        total = int(change.values["total"])
+        if total == 10:
+            desk.change("total = 11", 1)
+        run.connection.execute(f"insert into bookings_{desk.table} values ({change.key}, {total})")
+
+    desk.order(1)
+    run_all(exact_app)
+
+    assert [tuple(row) for row in desk.say(f"select * from bookings_{desk.table}")] == [(1, 11)]
+    assert sorted(states(exact_app, "book")) == ["done", "skipped"]
+    desk.say(f"drop table bookings_{desk.table}")
+
+
 def test_what_the_body_writes_to_its_row_does_not_make_it_outdated(exact_app: Duly, desk: Desk) -> None:
     @exact_app.react(table=desk.table, where="status = 'paid'", watch=["status"], delivery="exactly_once")
     def send(change: Change, run: Run) -> None:
