@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,6 @@ from duly.durations import Duration, duration
 from duly.errors import (
     DefinitionError,
     DuplicateTask,
-    StoreUnavailable,
     UnknownTask,
     WrongSignature,
 )
@@ -31,15 +29,14 @@ from duly.kinds.periodic import Schedule, ScheduleOptions, Terms
 from duly.kinds.perpetual import Cycle
 from duly.lock import Lock
 from duly.options import TaskOptions, checked_name, read_options
-from duly.outbox import open_outbox
 from duly.outbox.contract import Outbox
+from duly.premises import Premises
 from duly.reactions import Reactions
 from duly.reactive.reaction import Reaction
 from duly.run import Run
 from duly.schedules import Desk as ScheduleDesk
 from duly.schedules import Schedules, plain_terms
 from duly.settings import Settings, load
-from duly.stores import open_store
 from duly.stores.contract import Placed, Scope, Store, Switch
 from duly.task import Task
 from duly.ticker import tick_request
@@ -70,12 +67,7 @@ class App:
         self.clock: Clock = clock or SystemClock()
         self.tasks: dict[str, AnyTask] = {}
         self.schedule_terms: dict[str, Terms] = {}
-        self._store: Store | None = None
-        self._outbox: Outbox | None = None
-        self._stand_in: Store | None = None
-        self._opening = threading.Lock()
-        self._opening_outbox = threading.Lock()
-        self._refusal: str | None = None
+        self.premises = Premises(self.settings, self.clock)
         self.events = Events()
         self.jobs = Jobs(lambda: self.store)
         self.reactions = Reactions(lambda: self.store, lambda: self.jobs)
@@ -87,59 +79,36 @@ class App:
     @property
     def store(self) -> Store:
         """The store, opened at first use."""
-        if self._stand_in is not None:
-            return self._stand_in
-        if self._refusal is not None:
-            raise StoreUnavailable(self._refusal)
-        if self._store is None:
-            with self._opening:
-                if self._store is None:
-                    store = open_store(self.settings, self.clock)
-                    store.open()
-                    self._store = store
-        return self._store
+        return self.premises.store
 
     @property
     def outbox(self) -> Outbox | None:
         """Where requests in a caller's transaction wait for a relay, if there is one; opened at first use."""
-        if self._stand_in is not None or self.settings.outbox is None:
-            return None
-        with self._opening_outbox:  # not that of the store, which may wait for a server that is away
-            if self._outbox is None:
-                self._outbox = open_outbox(self.settings, self.clock)
-            return self._outbox
+        return self.premises.outbox
 
     def open(self) -> None:
         """Open the store now, not at first use: to fail early, or before a transaction of one's own."""
-        if (outbox := self.outbox) is not None:
-            outbox.open()
-        self.store.open()
+        self.premises.open()
 
     def refuse_store(self, reason: str) -> None:
         """In a process where the store cannot be the real one, say so instead of opening another."""
-        self._refusal = reason
+        self.premises.refuse(reason)
 
     def close(self) -> None:
         """Close the connections of store and outbox; the next use opens them again."""
-        with self._opening:
-            if self._store is not None:
-                self._store.close()
-                self._store = None
-        with self._opening_outbox:
-            if self._outbox is not None:
-                self._outbox.close()
-                self._outbox = None
+        self.premises.close()
 
     @contextmanager
     def standing_in(self, store: Store, clock: Clock) -> Generator[None, None, None]:
         """Another store and clock while the block lasts, for tests; afterwards all is as it was."""
-        before = self._stand_in, self.clock, self.jobs, self.schedules
-        self._stand_in, self.clock = store, clock
+        before = self.clock, self.jobs, self.schedules
+        self.clock = clock
         self.schedules = Schedules(self._schedule_desk())
         try:
-            yield
+            with self.premises.standing_in(store):
+                yield
         finally:
-            self._stand_in, self.clock, self.jobs, self.schedules = before
+            self.clock, self.jobs, self.schedules = before
 
     # defining
 
@@ -278,7 +247,7 @@ class App:
     def check_promise(self, delivery: Delivery, task: str) -> None:
         """Refuse what this store cannot promise."""
         if delivery is Delivery.EXACTLY_ONCE:
-            check_store(self.settings.url if self._stand_in is None else self._stand_in.url, task)
+            check_store(self.premises.url, task)
 
     def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]:
         """What the caller of enqueue gets."""

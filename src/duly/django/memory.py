@@ -39,7 +39,7 @@ class MemoryEngine(Duly):
     @property
     def store(self) -> Store:
         """Where Django's connection leads just now."""
-        return self._in_memory if self._stand_in is None else self._stand_in
+        return self.premises.stand_in or self._in_memory
 
 
 class GuestConnection(CallersConnection):
