@@ -92,6 +92,49 @@ def test_a_body_that_waits_for_the_file_can_be_stopped(app: Duly, table: Effects
     assert (table.all(), job.state()) == ([1], "failed")
 
 
+def test_a_body_struck_while_it_waits_for_the_file_stands_in_nobodys_way(app: Duly, table: Effects) -> None:
+    gate, tidying = Gate(), Gate()
+    is_held, is_struck = threading.Event(), threading.Event()
+    started: list[str] = []
+
+    @app.task(delivery="exactly_once")
+    def hold(run: Run) -> None:
+        until(lambda: len(started) == 2)
+        table.add(run.connection, 1)
+        is_held.set()
+        gate.wait_here()
+
+    @app.task(delivery="exactly_once", soft_limit="500ms")
+    def tidy_up(run: Run) -> None:
+        """Stands in the line before go_on, and is struck there."""
+        started.append("tidy_up")
+        try:
+            assert is_held.wait(PATIENCE)
+            table.add(run.connection, 2)
+        except SoftLimitExceeded:
+            is_struck.set()
+            tidying.wait_here()
+
+    @app.task(delivery="exactly_once")
+    def go_on(run: Run) -> None:
+        started.append("go_on")
+        assert is_held.wait(PATIENCE)
+        assert not is_struck.wait(0.1)  # tidy_up is in the line by now
+        table.add(run.connection, 3)
+
+    jobs = [hold.enqueue(), tidy_up.enqueue(), go_on.enqueue()]
+    with working(app):
+        gate.reached()
+        assert is_struck.wait(PATIENCE)
+        gate.open()
+        until(lambda: table.all() == [1, 3])
+        tidying.open()
+        for job in jobs:
+            ended(app, job)
+
+    assert table.all() == [1, 3]
+
+
 def test_bodies_that_wait_are_handed_back_when_the_worker_stops(app: Duly, table: Effects) -> None:
     gate, is_held, waiting = Gate(), threading.Event(), list[Run]()
 

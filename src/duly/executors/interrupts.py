@@ -88,6 +88,11 @@ class Interrupts:
         with self.shield():
             act()
 
+    @property
+    def has_wish(self) -> bool:
+        """Under the shield: whether a wish waits for its end. Whoever waits there himself should look."""
+        return any(wish.number == self._number for wish in list(self._wishes))
+
     def carried_by(self, courier: Courier | None) -> Courier | None:
         """Hand later wishes to this courier; returns the one before."""
         before, self._courier = self._courier, courier

@@ -251,6 +251,12 @@ def shielded(act: Callable[[], T]) -> T:
     return act() if token is None else token.step_outside(act)
 
 
+def is_interrupt_waiting() -> bool:
+    """Inside `shielded`: whether an interrupt waits for its end. Whoever waits there himself should look."""
+    token: Token | None = getattr(_here, "token", None)
+    return token is not None and token.refusal is not None
+
+
 def _attempt(token: Token) -> None:
     try:
         _here.token = token

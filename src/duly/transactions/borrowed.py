@@ -18,7 +18,7 @@ from duly.stores.contract import Store
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.sqlite.caller import raw_connection
 from duly.stores.sqlite.faults import is_busy
-from duly.transactions.contract import CommitUnknown, Conflict, CutOff, IdledOut
+from duly.transactions.contract import UNSHIELDED, CommitUnknown, Conflict, CutOff, IdledOut, Shield
 from duly.transactions.words import ENDED
 
 T = TypeVar("T")
@@ -245,7 +245,7 @@ class BorrowedSource:
         self._lease = lease
         self.is_ambient: bool = getattr(self._block, "is_ambient", False)
 
-    def lend(self, run_id: str) -> BorrowedTransaction:
+    def lend(self, run_id: str, shield: Shield = UNSHIELDED) -> BorrowedTransaction:
         """Enter a block."""
         block = self._block()
         if not hasattr(block, "__enter__"):

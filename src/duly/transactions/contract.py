@@ -6,7 +6,8 @@ maker or `atomic`. Nobody but the worker ends it.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
 
 from duly.stores.drive import Operation
 
@@ -27,6 +28,32 @@ class CutOff(Exception):
 
 class IdledOut(Exception):
     """The server ended the transaction because nothing was heard in it for a whole lease."""
+
+
+class Shield(Protocol):
+    """Keeps interrupts out of what must not be torn apart. What waits under it must look for them itself."""
+
+    def __call__(self, act: Callable[[], None]) -> None:
+        """Do it; an interrupt that comes meanwhile is raised afterwards."""
+        ...
+
+    @property
+    def is_struck(self) -> bool:
+        """An interrupt waits for the end of what is shielded."""
+        ...
+
+
+class Unshielded:
+    """Where nobody interrupts."""
+
+    is_struck = False
+
+    def __call__(self, act: Callable[[], None]) -> None:
+        """Do it."""
+        act()
+
+
+UNSHIELDED: Final = Unshielded()
 
 
 class Transaction(Protocol):
@@ -114,7 +141,7 @@ class Source(Protocol):
         """The body's statements find the transaction by themselves, so it is open before they come."""
         ...
 
-    def lend(self, run_id: str) -> Transaction: ...
+    def lend(self, run_id: str, shield: Shield = ...) -> Transaction: ...
     async def alend(self, run_id: str) -> AsyncTransaction: ...
     def close(self) -> None:
         """Close what is not lent."""

@@ -26,6 +26,7 @@ from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.attempt import Command
 from duly.stores.postgres.faults import unreachable
 from duly.stores.postgres.operations.again import Needs, Repeat
+from duly.transactions.contract import UNSHIELDED, Shield
 from duly.transactions.postgres_wires import (
     MARK,
     UNDO,
@@ -231,7 +232,7 @@ class PostgresSource:
         self._inherited: list[Any] = []
         """A parent's connections: kept, so that nobody closes them here."""
 
-    def lend(self, run_id: str) -> PostgresTransaction:
+    def lend(self, run_id: str, shield: Shield = UNSHIELDED) -> PostgresTransaction:
         """A connection whose transaction begins with the first statement."""
         return PostgresTransaction(self, self._take(self) or self._open(), run_id)
 

@@ -23,7 +23,7 @@ from duly.stores.sqlite import SqliteStore
 from duly.stores.sqlite.connection import abandon, connect, deadline, pause_briefly, perform
 from duly.stores.sqlite.faults import Identity, code_of, explained, is_busy
 from duly.stores.sqlite.turns import GaveUp, Line, Turn, holds_here
-from duly.transactions.contract import CommitUnknown
+from duly.transactions.contract import UNSHIELDED, CommitUnknown, Shield
 from duly.transactions.words import ABANDONED, ENDED, NOT_YOURS
 
 T = TypeVar("T")
@@ -157,8 +157,9 @@ class SqliteTransaction:
 
     is_borrowed = False
 
-    def __init__(self, source: SqliteSource, connection: BodyConnection) -> None:
+    def __init__(self, source: SqliteSource, connection: BodyConnection, shield: Shield) -> None:
         self._source = source
+        self._shield = shield
         self._connection = connection
         self._turn = Turn(source.line)
         self._is_abandoned = False
@@ -196,15 +197,22 @@ class SqliteTransaction:
         self._begin()
 
     def _begin(self) -> None:
-        if self._is_abandoned:
+        """Under the shield: of a turn that was taken by half, nobody knows what to give back."""
+        self._shield(self._take_turn)
+        if not self.has_begun:
             raise LeaseLost(ABANDONED)
+
+    def _take_turn(self) -> None:
+        if not self._is_wanted():
+            return
         try:
             self._turn.take(self._is_wanted)
             self._source.identity.verify()
             while not self._has_lock():
                 pause_briefly()
         except GaveUp:
-            raise LeaseLost(ABANDONED) from None
+            self._turn.end()  # the body may go on for long, and others want their turn
+            return
         except sqlite3.Error as error:
             self.is_cut_off = True
             raise explained(error, self._source.path, "begin a transaction") from error
@@ -218,12 +226,12 @@ class SqliteTransaction:
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
-            if self._is_abandoned:
+            if not self._is_wanted():
                 raise GaveUp from error
         return self._connection.in_transaction
 
     def _is_wanted(self) -> bool:
-        return not self._is_abandoned
+        return not self._is_abandoned and not self._shield.is_struck
 
     def run(self, operation: Operation[T]) -> T:
         self.enter()
@@ -303,13 +311,13 @@ class SqliteSource:
         self._is_closed = False
         _sources.add(self)
 
-    def lend(self, run_id: str) -> SqliteTransaction:
+    def lend(self, run_id: str, shield: Shield = UNSHIELDED) -> SqliteTransaction:
         """A handle whose transaction begins with the first statement."""
         self._store.open()
         with self._lock:  # opening too: at a fork every open handle must be known
             connection = self._idle.pop() if self._idle else self._open()
             self._lent.add(connection)
-        return SqliteTransaction(self, connection)
+        return SqliteTransaction(self, connection, shield)
 
     async def alend(self, run_id: str) -> Any:
         """The same for an event loop, in a thread of its own."""

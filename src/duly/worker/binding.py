@@ -18,7 +18,6 @@ from duly.errors import (
     StoreError,
     WrongConnection,
 )
-from duly.executors.threads import shielded
 from duly.job import Delivery, Job, Request
 from duly.kinds.outcome import Effects, Raised
 from duly.lifecycle import Release, Settled, Verdict, error_of
@@ -27,11 +26,12 @@ from duly.stores.changes import Changes
 from duly.stores.contract import Placed, Store
 from duly.stores.drive import Operation
 from duly.transactions import AsyncTransaction, Transaction
-from duly.transactions.contract import CutOff, IdledOut
+from duly.transactions.contract import CutOff, IdledOut, Shield
 from duly.transactions.own import acheck_tied, check_tied, raw_of
 from duly.transactions.words import COMPLETED, ELSEWHERE, TWICE
 from duly.worker.endings import Concluded, judge, settlement_of
 from duly.worker.hand import Holding
+from duly.worker.shields import ThreadShield
 from duly.worker.transaction import (
     BUSY_FOR,
     BUSY_PAUSE,
@@ -58,16 +58,13 @@ UNCOMMITTED: Final = (
 )
 
 
-Shield = Callable[[Callable[[], None]], None]
-
-
 class Binding:
     """What ties one run to a transaction: `run.connection`, `run.complete`, and the end."""
 
-    def __init__(self, counter: Counter, holding: Holding, shield: Shield = shielded) -> None:
+    def __init__(self, counter: Counter, holding: Holding, shield: Shield | None = None) -> None:
         self._counter = counter
         self._holding = holding
-        self._shield = shield
+        self._shield: Shield = ThreadShield() if shield is None else shield
         """Keeps interrupts out while a connection is opened: half of one would belong to nobody."""
         self._transaction: Transaction | None = None
         self._awaited: AsyncTransaction | None = None
@@ -105,7 +102,7 @@ class Binding:
 
     def _lend(self) -> None:
         try:
-            self._transaction = self._counter.source.lend(self._mark)
+            self._transaction = self._counter.source.lend(self._mark, self._shield)
         except StoreError as error:
             self.outage = error
             raise

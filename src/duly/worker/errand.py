@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,6 +27,7 @@ from duly.task import Task
 from duly.worker.binding import Binding, undisturbed
 from duly.worker.endings import Concluded
 from duly.worker.hand import Holding
+from duly.worker.shields import ChildShield
 from duly.worker.transaction import Counter
 
 ENTRY = "duly.worker.errand:perform"
@@ -82,7 +82,7 @@ def perform(message: bytes, emit: Callable[[bytes], None]) -> bytes:
     task = find_task(order)
     _keep_memory_apart(task)
     holding = Holding(claim, task, started_at=SystemClock().now())
-    binding = Binding(counter_of(task, order.worker), holding, _shielded)
+    binding = Binding(counter_of(task, order.worker), holding, ChildShield())
     run = holding.run = Run(
         claim,
         task.options,
@@ -112,14 +112,6 @@ def _ended(holding: Holding, run: Run, binding: Binding) -> Concluded:
     except BaseException as error:  # SystemExit and the soft limit are the body's failures, not the child's
         ended = _raised(holding, run, error)
     return _closed(binding, ended)
-
-
-def _shielded(act: Callable[[], None]) -> None:
-    """Wishes come to the main thread only; a thread of the body's own needs no shield."""
-    if threading.current_thread() is threading.main_thread():
-        INTERRUPTS.shielded(act)
-    else:
-        act()
 
 
 def _closed(binding: Binding, ended: Concluded) -> Concluded:
