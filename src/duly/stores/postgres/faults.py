@@ -89,8 +89,9 @@ def _unavailable(error: BaseException, sentence: str) -> StoreUnavailable:
 
 
 def _told(error: BaseException, address: Address) -> str:
-    lines = str(error).strip().splitlines()
-    return address.masked("; ".join(line.strip() for line in lines[:2])).rstrip(".")
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    said = [line for line in lines if not line.endswith("?")]  # the driver asks what we answer
+    return address.masked("; ".join(said[:2])).rstrip(".")
 
 
 def _remedy(error: BaseException) -> str:
