@@ -417,3 +417,20 @@ def test_cancelled_by_hand_is_not_planned_again_by_itself(shop: Shop) -> None:
     shop.settle_down()
 
     assert [job.state for job in shop.jobs()] == [State.CANCELLED]
+
+
+def test_another_key_is_another_way_to_name_the_same_rows(shop: Shop) -> None:
+    shop.say("create table doc (id integer primary key, code text not null unique, body text)")
+    shop.follow(reaction(table="doc", where=None, watch=("body",), key=("code",)))
+    shop.say("insert into doc values (1, 'a', 'x')")
+    shop.settle_down()
+    [told] = shop.work()
+
+    shop.follow(reaction(table="doc", where=None, watch=("body",), key=("id",), version=2))
+    assert (told.key, shop.read(told)) == (("a",), None)
+    assert keys(shop.work()) == [1]
+    shop.say("update doc set body = 'y'")
+    shop.settle_down()
+
+    assert keys(shop.work()) == [1]
+    assert shop.standing().documents == 1

@@ -15,6 +15,7 @@ import pytest
 from tests.reactive.arrange import TASK, Shop, keys, reaction
 from tests.reactive.places import Place, PostgresPlace
 
+from duly.errors import BadRequest, StoreError
 from duly.reactive.tables import Table
 from duly.stores.changes import Changes, Condition, Glance
 from duly.stores.postgres import PostgresStore
@@ -342,3 +343,42 @@ def test_an_alarm_is_raised_also_by_a_transaction_that_sees_the_past(shop: Shop)
     shop.settle_down()
 
     assert keys(shop.work()) == [2]
+
+
+def test_a_table_that_is_locked_by_a_migration_is_planned_afterwards(shop: Shop) -> None:
+    """Waiting is given up soon, and nothing is parked for it."""
+    shop.follow()
+    shop.order(1)
+    store = shop.place.store
+
+    with shop.place.user.transaction() as say:
+        say("lock table orders in access exclusive mode")
+        with pytest.raises(StoreError):
+            shop.plan()
+        assert store.run(store.examine(TASK)) is None
+        assert shop.tend().condition is Condition.ACTIVE
+    shop.settle_down()
+
+    assert keys(shop.work()) == [1]
+
+
+def test_a_key_whose_type_changes_leaves_nothing_behind(shop: Shop) -> None:
+    """What was known by the old keys cannot be compared with the new ones, and must not stop anybody."""
+    shop.say("create table doc (id text primary key, body text)")
+    shop.follow(reaction(table="doc", where=None, watch=("body",)))
+    shop.say("insert into doc values ('a', 'x'), ('2', 'y')")
+    shop.settle_down()
+    assert keys(shop.work()) == ["2", "a"]
+
+    shop.say("delete from doc where id = 'a'; alter table doc alter column id type integer using id::integer")
+    store = shop.place.store
+    store.run(store.reconcile(TASK))
+    with pytest.raises(BadRequest, match="invalid input syntax"):
+        shop.plan()
+    assert store.run(store.examine(TASK)) is None
+    shop.settle_down()
+    shop.say("insert into doc values (3, 'z')")
+    shop.settle_down()
+
+    assert keys(shop.work()) == [3]
+    assert shop.standing().documents == 2

@@ -18,6 +18,8 @@ class Facts:
     values: Mapping[str, Any] | None
     watch: tuple[str, ...]
     seen: str | None
+    by: tuple[str, ...] = ()
+    """The columns of the key, when the run was planned."""
     kind: Kind = Kind.CHANGED
     version: int = 1
 
@@ -29,6 +31,7 @@ class Facts:
             values=restored_all(plain["values"]),
             watch=tuple(plain["watch"]),
             seen=plain["seen"],
+            by=tuple(plain["by"]),
             kind=Kind(plain["kind"]),
             version=plain["version"],
         )

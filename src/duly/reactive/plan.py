@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import isfinite
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from duly import codec
 from duly.errors import BadRequest
@@ -182,16 +182,22 @@ def packed(values: Mapping[str, Any] | None) -> str | None:
         return None
 
 
-def request_for(
-    reaction: Reaction, plan: Plan, *, key: str, parts: Sequence[Any], watch: Sequence[str]
-) -> Request:
+class Terms(NamedTuple):
+    """Which columns name a row, and which of them matter."""
+
+    key: tuple[str, ...]
+    watch: tuple[str, ...]
+
+
+def request_for(reaction: Reaction, plan: Plan, *, key: str, parts: Sequence[Any], terms: Terms) -> Request:
     """The run that a plan asks for."""
     assert plan.run is not None
     assert plan.record is not None
     facts = {
         "key": [carried(part) for part in parts],
         "values": _carried_all(plan.values),
-        "watch": list(watch),
+        "by": list(terms.key),
+        "watch": list(terms.watch),
         "seen": plan.record.seen,
         "kind": str(plan.run),
         "version": reaction.version,

@@ -102,6 +102,9 @@ class Choice:
 class Changes(Store, Protocol):
     """A store that can follow tables. Each operation is atomic."""
 
+    planning_time: timedelta
+    """How long a transaction of planning should take, for the sake of others."""
+
     def adopt(self, reactions: Sequence[Reaction]) -> Operation[Mapping[str, Reaction]]:
         """Bring definitions; answers, by task, which one is in force where it is another."""
         ...

@@ -26,8 +26,8 @@ log = logging.getLogger("duly.worker")
 
 SMALLEST, LARGEST = 50, 1000
 """Changes in one transaction."""
-QUICK, SLOW = 0.008, 0.02
-"""Seconds a transaction should take: on SQLite nobody else writes meanwhile."""
+QUICK: Final = 0.4
+"""A transaction that takes less than this part of its time may be larger."""
 AUDIT_EVERY: Final = 60.0
 BUSY_PAUSE: Final = 1.0
 SHORTEST_REST: Final = 0.1
@@ -136,11 +136,12 @@ class Planner:
         """Others want to write as well: in a flood of changes they are left half of the time."""
         if changes < self._batch:
             return
-        if seconds > SLOW:
+        allowed = self.store.planning_time.total_seconds()
+        if seconds > allowed:
             self._batch = max(SMALLEST, self._batch // 2)
-        elif seconds < QUICK:
+        elif seconds < allowed * QUICK:
             self._batch = min(LARGEST, self._batch * 2)
-        self._is_over.wait(min(SLOW, seconds))
+        self._is_over.wait(min(allowed, seconds))
 
     # looking after tables
 

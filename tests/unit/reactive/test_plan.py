@@ -18,6 +18,7 @@ from duly.reactive.plan import (
     Plan,
     Record,
     Sight,
+    Terms,
     Upheaval,
     decide,
     packed,
@@ -216,7 +217,9 @@ def test_a_matching_row_is_dealt_with_or_planned(
 def test_the_job_carries_what_the_body_is_told() -> None:
     plan = decide(None, paid(), reaction(queue="mail", debounce=SECOND, max_wait=SECOND), NOON)
 
-    request = request_for(reaction(queue="mail"), plan, key="17", parts=[17], watch=["status"])
+    request = request_for(
+        reaction(queue="mail"), plan, key="17", parts=[17], terms=Terms(("id",), ("status",))
+    )
 
     (facts,), _ = codec.unpack(request.arguments)
     assert (request.task, request.key, request.queue, request.delay) == ("receipt", "17", "mail", SECOND)
@@ -229,7 +232,7 @@ def test_values_too_large_to_travel_stay_behind() -> None:
     huge = Sight(matches=True, seen="a", values={"body": "x" * 300_000})
     plan = decide(None, huge, reaction(on_delete=True), NOON)
 
-    request = request_for(reaction(), plan, key="17", parts=[17], watch=["body"])
+    request = request_for(reaction(), plan, key="17", parts=[17], terms=Terms(("id",), ("body",)))
 
     (facts,), _ = codec.unpack(request.arguments)
     assert facts["values"] is None

@@ -151,7 +151,11 @@ class Adoption:
     def _activate(self, found: Stored, source: int, *, is_repaired: bool) -> Steps[None]:
         if found.condition != Condition.ACTIVE or found.source != source:
             yield Statement(self.sql["activate"], {"number": found.number, "source": source})
-        if found.condition == Condition.PARKED:
+        has_moved = found.source not in (None, source)
+        if has_moved:
+            moved = {"number": found.number, "former": found.source, "source": source}
+            yield Statement(self.sql["forget_keys"], moved)
+        if has_moved or found.condition == Condition.PARKED:
             scan = scan_text(quiet=found.is_quiet)  # changes were dropped meanwhile
             yield Statement(self.sql["look_again"], {"number": found.number, "scan": scan})
         if is_repaired:

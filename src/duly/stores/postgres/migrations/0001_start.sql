@@ -538,7 +538,22 @@ as $body$
 begin
     execute statement;
     return null;
+exception
+    when lock_not_available or deadlock_detected or serialization_failure then
+        return null; -- somebody else is at it: that goes by
+    when others then
+        return sqlerrm;
+end
+$body$;
+
+-- Whether a text can be a value of a type: keys that were written down before a column became another can not.
+create function {schema}.can_be(value text, kind text) returns boolean
+language plpgsql
+as $body$
+begin
+    execute format('select %L::%s', value, kind);
+    return true;
 exception when others then
-    return sqlerrm;
+    return false;
 end
 $body$;

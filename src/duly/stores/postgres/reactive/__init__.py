@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from duly.reactive.change import Found
@@ -16,6 +17,8 @@ from duly.stores.postgres.reactive.capture import ADOPTION
 
 class Following(Movable):
     """Everything a PostgreSQL store can do, and following tables."""
+
+    planning_time = timedelta(milliseconds=60)  # nobody waits for it but the documents' own jobs
 
     def adopt(self, reactions: Sequence[Reaction]) -> Operation[Mapping[str, Reaction]]:
         return self._writing("adopt", lambda world: ADOPTION.adopt(world, reactions), may_repeat=True)

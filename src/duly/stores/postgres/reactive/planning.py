@@ -88,6 +88,8 @@ def examine(task: str, namespace: Callable[[str], str]) -> Steps[str | None]:
     trouble: str | None
     try:
         shape = yield from shape_of(found.reaction)
+        yield Statement(shape.statement("forget_strange_changes"), {"duly_source": found.source})
+        yield Statement(shape.statement("forget_strange_documents"), {"duly_reaction": found.number})
         name = "trial" if found.scan is None else "trial_scan"
         trial = shape.statement(name, source=str(found.source))
         ((trouble,),) = yield Statement(ROWS["trouble"], {"statement": namespace(trial)})
@@ -237,7 +239,7 @@ def _put(world: World, shape: Shape, plannings: Sequence[Planning]) -> Steps[dic
 
 def _request(shape: Shape, planning: Planning) -> Request:
     key = planning.key
-    return request_for(shape.reaction, planning.plan, key=key, parts=shape.told(key), watch=shape.watch)
+    return request_for(shape.reaction, planning.plan, key=key, parts=shape.told(key), terms=shape.terms)
 
 
 def _postpone(world: World, job_id: str, due: int) -> Steps[None]:

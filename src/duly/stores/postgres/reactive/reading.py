@@ -31,6 +31,8 @@ def read_row(glance: Glance) -> Steps[Found | None]:
         shape = yield from _shape(known)
     except Absent:
         return None
+    if glance.facts.by != shape.key:  # planned when other columns named the rows: none is meant any more
+        return None
     columns = _wanted(shape, glance.columns)
     watch = [name for name in glance.facts.watch if name in shape.kinds]
     text = shape.statement(
@@ -60,6 +62,8 @@ def hold_row(glance: Glance) -> Steps[None]:
     try:
         shape = yield from _shape(known)
     except Absent:
+        return
+    if glance.facts.by != shape.key:
         return
     yield Statement(ROWS["patience"])
     yield Statement(shape.statement("hold"), _bound(shape, glance.facts.key))

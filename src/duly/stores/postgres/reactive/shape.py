@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from psycopg import sql
 
+from duly.reactive.plan import Terms
 from duly.reactive.reaction import Reaction, fingerprint
 from duly.stores.changes import Anatomy, key_of, watch_of
 from duly.stores.postgres.operations.arrays import words
@@ -67,6 +68,11 @@ class Shape:
         return tuple(self.kinds)
 
     @property
+    def terms(self) -> Terms:
+        """What a run is told of."""
+        return Terms(self.key, self.watch)
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """What the columns of the key are called in a statement."""
         return PARTS[: len(self.key)]
@@ -103,6 +109,8 @@ class Shape:
             "is_key": _equal(key, [f"%({part})s::{cast}" for part, cast in pairs]),
             "beyond": f"({', '.join(key)}) > ({after})",
             "document_join": _equal(key, self._of_document(casts)),
+            "key_texts": ", ".join(self._document_texts()),
+            "key_kinds": ", ".join(sql.Literal(cast).as_string(None) for cast in casts),
             "watch": self.texts(self.watch),
             "types": fingerprint([(name, kind.cast) for name, kind in self.kinds.items()]),
             "where": self.reaction.where or "true",
@@ -113,9 +121,12 @@ class Shape:
         return filled(SQL[name], **ours)
 
     def _of_document(self, casts: Sequence[str]) -> list[str]:
-        if len(casts) == 1:
-            return [f"duly_document.key::{casts[0]}"]
-        return [f"(duly_document.key::jsonb ->> {place})::{cast}" for place, cast in enumerate(casts)]
+        return [f"{text}::{cast}" for text, cast in zip(self._document_texts(), casts, strict=True)]
+
+    def _document_texts(self) -> list[str]:
+        if len(self.key) == 1:
+            return ["duly_document.key"]
+        return [f"(duly_document.key::jsonb ->> {place})" for place in range(len(self.key))]
 
     def wanted(self, keys: Sequence[str]) -> dict[str, str]:
         """The keys of a batch, column by column."""

@@ -62,6 +62,13 @@ update {schema}.reaction set scan = %(scan)s, scanned = 0 where source = %(sourc
 -- name: clear_seen
 update {schema}.document set seen = null where reaction = %(number)s
 
+-- name: forget_keys
+-- What is known of rows by other columns than those that name them now.
+delete from {schema}.document
+where reaction = %(number)s and exists (
+    select 1 from {schema}.source as former join {schema}.source as present on present.key <> former.key
+    where former.number = %(former)s and present.number = %(source)s)
+
 -- name: abandoned
 select number from {schema}.reaction where heard_at < %(before)s and condition <> 'parked'
 

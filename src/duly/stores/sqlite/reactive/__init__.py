@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from duly.reactive.change import Found
@@ -16,6 +17,8 @@ from duly.stores.sqlite.reactive.capture import ADOPTION
 
 class Following(Operations):
     """Everything a SQLite store can do, and following tables."""
+
+    planning_time = timedelta(milliseconds=20)  # nobody else writes meanwhile
 
     def adopt(self, reactions: Sequence[Reaction]) -> Operation[Mapping[str, Reaction]]:
         return self._writing("adopt", lambda world: ADOPTION.adopt(world, reactions))

@@ -188,7 +188,7 @@ def _put(world: World, shape: Shape, plannings: Sequence[Planning]) -> Steps[dic
 
 def _request(shape: Shape, planning: Planning) -> Request:
     seen = planning.seen
-    return request_for(shape.reaction, planning.plan, key=seen.key, parts=seen.parts, watch=shape.watch)
+    return request_for(shape.reaction, planning.plan, key=seen.key, parts=seen.parts, terms=shape.terms)
 
 
 def _save(world: World, reaction: int, planning: Planning, job: str | None) -> Steps[None]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from duly.reactive.plan import Terms
 from duly.reactive.reaction import Reaction
 from duly.stores import changes
 from duly.stores.changes import Anatomy, key_of, watch_of
@@ -53,6 +54,11 @@ class Shape:
         """Raises Impossible when the columns are not there."""
         key, watch = key_of(reaction, anatomy), watch_of(reaction, anatomy)
         return cls(reaction, quoted(name), tuple(anatomy.columns), key, watch)
+
+    @property
+    def terms(self) -> Terms:
+        """What a run is told of."""
+        return Terms(self.key, self.watch)
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -60,6 +60,13 @@ update duly_reaction set scan = :scan, scanned = 0 where source = :source and co
 -- name: clear_seen
 update duly_document set seen = null where reaction = :number
 
+-- name: forget_keys
+-- What is known of rows by other columns than those that name them now.
+delete from duly_document
+where reaction = :number and exists (
+    select 1 from duly_source as former join duly_source as present on present.key <> former.key
+    where former.number = :former and present.number = :source)
+
 -- name: abandoned
 select number from duly_reaction where heard_at < :before and condition <> 'parked'
 

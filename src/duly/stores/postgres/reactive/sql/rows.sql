@@ -97,6 +97,17 @@ left join {table} on {join}
 -- name: trouble
 select {schema}.trouble(%(statement)s)
 
+-- name: forget_strange_changes
+-- Keys that name no row, since a column of the key is of another type now.
+delete from {schema}.change as duly_document where source = %(duly_source)s and exists (
+    select 1 from unnest(array[{key_texts}], array[{key_kinds}]) as duly_given (value, kind)
+    where not {schema}.can_be(duly_given.value, duly_given.kind))
+
+-- name: forget_strange_documents
+delete from {schema}.document as duly_document where reaction = %(duly_reaction)s and exists (
+    select 1 from unnest(array[{key_texts}], array[{key_kinds}]) as duly_given (value, kind)
+    where not {schema}.can_be(duly_given.value, duly_given.kind))
+
 -- name: trial
 -- Said inside `trouble`: the same look at the rows whose changes are to be planned.
 select count(({where}
