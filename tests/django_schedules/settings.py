@@ -37,4 +37,6 @@ DULY: dict[str, Any] = {
     "schedule_poll": "200ms",
     **project.DULY,
 }
+if "SITE_TASKS" in os.environ:
+    INSTALLED_APPS.append("tests.django_schedules.programs.extra.ExtraConfig")
 ALLOWED_HOSTS = ["*"]

@@ -35,6 +35,7 @@ log = logging.getLogger("duly.django")
 SLOTS: Final = 4
 """Ticks at once: each is one short transaction and one call of a backend."""
 FAREWELL: Final = 5.0
+REST: Final = 30.0
 
 
 class Follower:
@@ -140,6 +141,7 @@ class Scheduler:
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._worker: Worker | None = None
+        self._is_over = threading.Event()
 
     def run(self, *, burst: bool = False) -> None:
         """Serve until a signal; with burst=True until nothing is due."""
@@ -156,6 +158,7 @@ class Scheduler:
 
     def stop(self) -> None:
         """Finish what is under way, for a moment; what is left another scheduler does."""
+        self._is_over.set()
         if self._worker is not None:
             self._worker.stop()
         if self._thread is not None:
@@ -171,15 +174,21 @@ class Scheduler:
         self.stop()
 
     def _serve(self) -> None:
-        try:
-            app = prepared()
-            self._worker = app.worker(queues=[QUEUE], concurrency=SLOTS, name=_name())
-            with Tender(app):
-                asyncio.run(self._worker.serve())
-        except Exception:
-            log.exception("the scheduler of this process has ended; others go on")
-        finally:
-            compat.connections.close_all()
+        """Nobody watches a thread, so what ends it is told and it begins again after a while."""
+        while not self._is_over.is_set():
+            try:
+                self._serve_once()
+            except Exception:
+                log.exception("the scheduler of this process stands still for %g s", REST)
+            finally:
+                compat.connections.close_all()
+            self._is_over.wait(REST)
+
+    def _serve_once(self) -> None:
+        app = prepared()
+        self._worker = app.worker(queues=[QUEUE], concurrency=SLOTS, name=_name())
+        with Tender(app):
+            asyncio.run(self._worker.serve())
 
 
 @contextmanager
