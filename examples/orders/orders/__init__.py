@@ -1,0 +1,1 @@
+"""Leases, and what the cloud knows about them."""
