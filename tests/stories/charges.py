@@ -55,7 +55,7 @@ def die_once(run: Run, amount: int) -> None:
 
 
 @app.task(
-    delivery="exactly_once", hard_limit="1s", retry=Retry(on=OSError, attempts=2, backoff="fixed", first="0s")
+    delivery="exactly_once", hard_limit="1s", retry=Retry(on=OSError, attempts=6, backoff="fixed", first="0s")
 )
 def stuck_at_first(run: Run, amount: int) -> None:
     run.connection.execute(insert(amount))
