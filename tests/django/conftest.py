@@ -16,7 +16,7 @@ BACKENDS = ["default", pytest.param("postgres", marks=pytest.mark.postgres)]
 def empty(alias: str) -> None:
     """No job and no effect of another test."""
     from tests.django.project.shop.models import Mark
-    from tests.django.project.shop.tasks import CONNECTIONS, ORDER
+    from tests.django.project.shop.tasks import BOUND, CONNECTIONS, ORDER
 
     from duly.django import engine
     from duly.stores.contract import Delete, Selection
@@ -26,6 +26,7 @@ def empty(alias: str) -> None:
     Mark.objects.using(alias).all().delete()
     ORDER.clear()
     CONNECTIONS.clear()
+    BOUND.clear()
 
 
 @pytest.fixture(params=BACKENDS)

@@ -68,6 +68,12 @@ def add_postgres() -> str:
     return name
 
 
+def django_version() -> tuple[int, int]:
+    """Which Django this is."""
+    django: Any = importlib.import_module("django")
+    return (django.VERSION[0], django.VERSION[1])
+
+
 def call(command: str, *words: str, **options: Any) -> Any:
     """A management command in this process."""
     management: Any = importlib.import_module("django.core.management")

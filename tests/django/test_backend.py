@@ -9,11 +9,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from tests.django.project.shop import tasks
 from tests.django.project.shop.models import Mark
+from tests.django.site import django_version
+from tests.django.test_transactions import settings
 
+import duly
 from duly.django import DulyBackend, compat, engine
 from duly.errors import WrongSignature
 from duly.job import Request
@@ -301,6 +305,43 @@ def test_results_that_are_not_kept_need_not_be_plain(default: str) -> None:
     assert (result.status, result.return_value) == (Status.SUCCESSFUL, None)
 
 
+def test_what_the_caller_bound_travels_and_our_own_note_does_not(default: str) -> None:
+    with duly.bind(lease_id=42):
+        tasks.bound_there.using(priority=3).enqueue()
+    work(default)
+
+    outer, inner = tasks.BOUND
+    assert outer == inner == {"lease_id": 42}
+
+
+def test_a_task_cancelled_while_it_runs_has_failed(default: str) -> None:
+    def cancel(sender: Any, task_result: Any, **kwargs: Any) -> None:
+        engine().jobs.cancel(task_result.id)
+
+    compat.signals().task_started.connect(cancel)
+    with heard("task_finished") as finished:
+        result = tasks.waits.enqueue()
+        work(default)
+    compat.signals().task_started.disconnect(cancel)
+    result.refresh()
+
+    assert result.status == Status.FAILED
+    assert [status for _, _, status, _ in finished] == [Status.FAILED]
+
+
+def test_moments_are_naive_without_use_tz(default: str) -> None:
+    with settings(USE_TZ=False, TIME_ZONE="Asia/Tokyo"):
+        at = datetime.now(ZoneInfo("Asia/Tokyo")).replace(tzinfo=None) + timedelta(hours=1)
+        result = tasks.add.using(run_after=at).enqueue(1, 2)
+        found = tasks.add.get_result(result.id)
+        due = engine().jobs.get(result.id).due
+
+    assert found.task.run_after == at
+    assert due == at.replace(tzinfo=ZoneInfo("Asia/Tokyo"))
+    assert abs(found.enqueued_at - (at - timedelta(hours=1))) < timedelta(minutes=1)
+
+
+@pytest.mark.skipif(django_version() == (6, 0), reason="Django 6.0 takes no further keywords")
 def test_a_wrong_declaration_is_refused_where_it_is_written() -> None:
     decorate: Callable[..., Any] = compat.task
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.django.conftest import empty
 from tests.django.project.shop import tasks
 from tests.django.site import OURS, ROOT, Site, call, new_database, postgres_database
 from tests.django.test_transactions import settings
@@ -141,6 +142,8 @@ def test_the_check_tells_of_work_that_nobody_does(default: str) -> None:
 
 
 def test_the_check_is_content_where_all_is_well(default: str) -> None:
+    empty("other")
+
     assert "FAIL" not in said("duly_check")
 
 
@@ -177,6 +180,32 @@ def test_tables_of_a_namespace_that_came_later_are_found_missing_and_made(defaul
 
     assert [message.id for message in messages if message.id.startswith("duly.")] == ["duly.W001"]
     assert [message.id for message in after if message.id.startswith("duly.")] == []
+
+
+def test_options_on_a_backend_that_does_not_know_them_are_a_warning() -> None:
+    stock = f"{compat.PACKAGE}.backends.dummy.DummyBackend"
+
+    with settings(TASKS={"default": {"BACKEND": stock, "QUEUES": []}}):
+        messages = compat.checks.run_checks(tags=["duly"])
+
+    found = {message.msg.partition(" ")[0] for message in messages if message.id == "duly.W002"}
+    assert "tests.django.project.shop.tasks.stubborn" in found
+    assert "tests.django.project.shop.tasks.add" not in found
+
+
+@pytest.mark.slow
+def test_a_worker_learns_of_tasks_in_modules_it_has_not_imported(tmp_path: Path) -> None:
+    site = Site(tmp_path, tasks=OURS)
+    site.manage("migrate", "-v", "0")
+
+    with site.started("duly_worker") as worker:
+        assert worker.stdout is not None
+        lines = iter(worker.stdout)
+        next(line for line in lines if "Ctrl-C stops" in line)
+        site.shell("from tests.django.project.shop.corner import hide; hide.enqueue()")
+        found = next(line for line in lines if "corner" in line)
+
+    assert "done tests.django.project.shop.corner.hide" in found
 
 
 def test_importing_the_application_and_its_tasks_connects_to_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.django.project.shop import tasks
-from tests.django.site import OURS, Site
+from tests.django.site import OURS, Site, django_version
 
 from duly import Retry
 from duly.django import compat
@@ -19,6 +19,7 @@ Status: Any = compat.TaskResultStatus
 BACKENDS = ("immediate", "dummy")
 
 
+@pytest.mark.skipif(django_version() == (6, 0), reason="Django 6.0 takes no further keywords")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_djangos_decorator_takes_our_options_on_them(backend: str) -> None:
     made = compat.task(backend=backend, retry=Retry(on=OSError), hard_limit="2m", unique_for="1m")(

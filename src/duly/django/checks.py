@@ -26,6 +26,7 @@ TAG: Final = "duly"
 def register() -> None:
     """Called when the application is ready."""
     compat.checks.register(check_setting, TAG)
+    compat.checks.register(check_words, TAG)
     compat.checks.register(check_databases, compat.checks.Tags.database)
     if not compat.has_checks():
         compat.checks.register(check_backends, TAG)
@@ -37,6 +38,20 @@ def check_setting(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> It
         *_unknown(duly_setting(), SETTING_WORDS, "DULY"),
         *_unusable({}, "DULY"),
     ]
+
+
+def check_words(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> Iterator[Any]:
+    """Options of ours on a backend that reads none of them."""
+    from duly.django.backend import TakesOurWords
+    from duly.django.declaring import told_so_far
+
+    for (alias, path), words in sorted(told_so_far().items()):
+        if alias in compat.settings.TASKS and not isinstance(compat.task_backends[alias], TakesOurWords):
+            yield compat.checks.Warning(
+                f"{path} says {', '.join(words)}, and its backend {alias!r} knows nothing of that.",
+                hint="Use duly.django.DulyBackend, or duly.django.ImmediateBackend in tests.",
+                id="duly.W002",
+            )
 
 
 def check_backends(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
 
-from duly.errors import MissingExtra
+from duly.errors import DefinitionError
 
 _database: Any = importlib.import_module("django.db")
 
@@ -35,7 +35,9 @@ def _package() -> str:
     for name in ("django.tasks", "django_tasks"):
         if find_spec(name) is not None:
             return name
-    raise MissingExtra("duly.django on a Django without django.tasks", "django")
+    raise DefinitionError(
+        "This Django has no django.tasks. Use Django 6 or newer, or its backport: pip install django-tasks"
+    )
 
 
 PACKAGE: Final = _package()

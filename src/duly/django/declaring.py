@@ -60,6 +60,8 @@ class DulyTask(compat.Task):  # type: ignore[misc]
     def __post_init__(self) -> None:
         check_task(self)
         compat.Task.__post_init__(self)
+        if words := told(self):
+            _told[self.backend, self.module_path] = words
 
     def using(self, **given: Any) -> Any:
         """The task with other words for the next request: Django's, and those of a request in Duly."""
@@ -73,6 +75,19 @@ class DulyTask(compat.Task):  # type: ignore[misc]
                 raise TypeError(f"using() has no option {word!r}. Ours are {', '.join(REQUEST_WORDS)}.")
         changes = {word: value for word, value in given.items() if value is not None or word in REQUEST_WORDS}
         return dataclasses.replace(self, **changes)
+
+
+_told: dict[tuple[str, str], list[str]] = {}
+
+
+def told(task: Any) -> list[str]:
+    """The words of ours that a task says something with."""
+    return [word for word in (*REQUEST_WORDS, *TASK_WORDS) if getattr(task, word) != _DEFAULTS[word]]
+
+
+def told_so_far() -> dict[tuple[str, str], list[str]]:
+    """All of them in this process, by backend and path."""
+    return dict(_told)
 
 
 def task_options(task: Any) -> TaskOptions:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from duly.app import App
 from duly.django import compat
 from duly.django.compat import import_string, settings
 from duly.django.place import Place, backend_options, place_of
@@ -94,6 +95,11 @@ def our_backends() -> list[str]:
     tasks: dict[str, dict[str, Any]] = getattr(settings, "TASKS", None) or {}
     ordered = sorted(tasks, key=lambda alias: (alias != compat.DEFAULT_BACKEND, alias))
     return [alias for alias in ordered if is_ours(tasks[alias].get("BACKEND", ""))]
+
+
+def backends_of(app: App) -> list[str]:
+    """The aliases in TASKS whose engine this is."""
+    return [alias for alias in our_backends() if engine(alias) is app]
 
 
 def is_ours(path: str) -> bool:

@@ -15,6 +15,11 @@ from duly.django.place import backend_options, place_of
 from duly.job import Request
 
 
+def is_in_transaction(connection: Any) -> bool:
+    """In `atomic()`, or where the application has switched autocommit off; a closed connection is in none."""
+    return connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)
+
+
 @dataclass(frozen=True, slots=True)
 class Meeting:
     """A backend and its engine, at the moment of a request."""
@@ -31,7 +36,7 @@ class Meeting:
         if not waits:
             return None
         connection = compat.connections[place.database]
-        return connection if connection.in_atomic_block else None
+        return connection if is_in_transaction(connection) else None
 
     def place(self, request: Request) -> str:
         """Store it, or see to it that it is stored after the commit; the id of the job it became."""
@@ -46,7 +51,7 @@ class Meeting:
         other = self.on_commit if isinstance(self.on_commit, str) else None
         if other is None or other == place_of(backend_options(self.alias) or {}).database:
             return None
-        return other if compat.connections[other].in_atomic_block else None
+        return other if is_in_transaction(compat.connections[other]) else None
 
     def _put(self, request: Request) -> str:
         return self.app.place([request], self.connection)[0].id

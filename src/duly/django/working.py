@@ -6,23 +6,20 @@ import asyncio
 import importlib
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from duly.app import App
-from duly.django import compat
 from duly.django.engines import engine
-from duly.django.registry import known, load, seen
 from duly.django.reporting import REPORTER
+from duly.django.scouting import Scout, learn_seen, learn_waiting
 from duly.durations import describe
 from duly.engine import Duly
 from duly.engine import serve as serve_here
-from duly.errors import UnknownTask
 from duly.events import Event
-from duly.kinds import periodic
 from duly.urls import masked
 from duly.version import __version__
 from duly.worker import Worker
@@ -62,29 +59,10 @@ class Orders:
 
 def prepare(app: App) -> None:
     """Make the tasks of the project known: those in `tasks` modules, those imported by now, those waiting."""
-    compat.autodiscover_modules("tasks")
-    for alias, path in seen():
-        if engine(alias) is app:
-            _learn(app, alias, path)
-    for path in _waiting(app):
-        _learn(app, compat.DEFAULT_BACKEND, path)
+    learn_seen(app)
+    learn_waiting(app)
     for act in before_serving:
         act(app)
-
-
-def _waiting(app: App) -> Iterator[str]:
-    """Paths of which the store has work, and this process no module yet."""
-    for task, queue, _ in app.store.run(app.store.census()).jobs:
-        if task not in app.tasks and queue != periodic.QUEUE:
-            yield task
-
-
-def _learn(app: App, alias: str, path: str) -> None:
-    """A path that leads to no task any more is left alone, as every worker leaves tasks it does not know."""
-    try:
-        known(app, alias, load(path))
-    except UnknownTask:
-        compat.logger.debug("no task is at %s", path)
 
 
 class Serving:
@@ -108,7 +86,7 @@ class Serving:
         last_word = threading.Timer(LAST_WORD.total_seconds(), os._exit, (0,))
         last_word.daemon = True
         try:
-            with self._heard(app), beside(app, burst=self._orders.burst):
+            with self._heard(app), Scout(app), beside(app, burst=self._orders.burst):
                 asyncio.run(_serve_then_insist(worker, last_word))
             REPORTER.drain()
             app.close()

@@ -15,12 +15,12 @@ class Lanes:
     def __init__(self, app: App, queues: frozenset[str] | None) -> None:
         self.queues = queues
         self._app = app
-        self._tasks = {task.name: lane_of(task) for task in app.tasks.values()}
         self._look()
         self._throttled: dict[str, float] = {}
 
     def _look(self) -> None:
-        """Schedules may come and go while a worker serves: an adapter keeps some of them in a table."""
+        """Schedules come and go while a worker serves, and tasks come: an adapter finds them in a table."""
+        self._tasks = {task.name: lane_of(task) for task in list(self._app.tasks.values())}
         self._seen = dict(self._app.schedule_terms)
         self._schedules: dict[str, Lane] = {
             periodic.job_task(name): Lane(
@@ -53,7 +53,7 @@ class Lanes:
 
     def open(self, now: float) -> Mapping[str, Lane]:
         """The lanes to ask for now."""
-        if self._app.schedule_terms.keys() != self._seen.keys():
+        if self._app.schedule_terms.keys() != self._seen.keys() or len(self._app.tasks) != len(self._tasks):
             self._look()
         if not self._throttled:
             return self._lanes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from datetime import UTC, datetime
@@ -11,11 +12,13 @@ from typing import Any
 from tests.django.project.shop.models import Mark
 
 from duly import Retry
+from duly.context import bound
 from duly.django import task
 from duly.django.compat import connections
 
 ORDER: list[str] = []
 CONNECTIONS: list[Any] = []
+BOUND: list[dict[str, Any]] = []
 
 
 class Refused(Exception):
@@ -109,6 +112,18 @@ def look_at_connections() -> None:
 @task(keep_result=None)
 def keeps_nothing() -> Any:
     return object()
+
+
+@task
+def bound_there() -> None:
+    BOUND.append(dict(bound()))
+    if len(BOUND) == 1:
+        bound_there.enqueue()
+
+
+@task
+async def waits() -> None:
+    await asyncio.sleep(60)
 
 
 def plain_function() -> None:
