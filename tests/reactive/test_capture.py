@@ -434,3 +434,28 @@ def test_another_key_is_another_way_to_name_the_same_rows(shop: Shop) -> None:
 
     assert keys(shop.work()) == [1]
     assert shop.standing().documents == 1
+
+
+@pytest.mark.parametrize(
+    "where", ["total = 1) or (total = 2", "total = 1 or (total = 2", "total = 1 /* open"]
+)
+def test_a_condition_that_does_not_hold_together_is_refused(shop: Shop, where: str) -> None:
+    shop.place.store.run(shop.place.store.adopt([reaction(where=where)]))
+
+    tended = shop.tend()
+
+    assert (tended.condition, tended.is_mistaken) == (Condition.PARKED, True)
+    assert "cannot be followed on table orders" in tended.note
+
+
+def test_a_condition_may_hold_anything_that_statements_are_filled_with(shop: Shop) -> None:
+    odd = "status like 'p%d' and coalesce(note, '') <> '{table} :x %s %(y)s' -- a remark"
+    shop.follow(reaction(where=odd))
+
+    shop.order(1)
+    shop.settle_down()
+
+    [told] = shop.work()
+    assert shop.read(told) is not None
+    shop.place.store.run(shop.place.store.reconcile(TASK))
+    assert shop.settle_down() == 0

@@ -58,7 +58,8 @@ def check_where(shape: Shape) -> Steps[None]:
     reaction = shape.reaction
     if reaction.where is None:
         return
-    asked = {"relation": shape.table, "name": reaction.table.name, "condition": f"(\n{reaction.where}\n)"}
+    condition = f"case when\n{reaction.where}\nthen true end"  # between words, so that brackets must match
+    asked = {"relation": shape.table, "name": reaction.table.name, "condition": condition}
     ((complaint,),) = yield Statement(SQL["complaint"], asked)
     if complaint is not None:
         raise bad_where(reaction, complaint)

@@ -89,7 +89,9 @@ explain select 1 from main.{table} where ({where}
 create temp table {table} as select * from main.{table} where 0
 
 -- name: probe_where
-create index temp.duly_probe on {table} ({first_key}) where {where}
+-- Between words, so that brackets must match.
+create index temp.duly_probe on {table} ({first_key}) where case when {where}
+then 1 end
 
 -- name: drop_probe
 drop table if exists temp.{table}
