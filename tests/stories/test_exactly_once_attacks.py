@@ -414,3 +414,89 @@ def test_a_soft_limit_that_passes_during_the_commit_changes_nothing(
     run_all(exact_app, concurrency=1)
 
     assert (effects.all(), [job.state() for job in jobs]) == ([7, 8], ["done", "done"])
+
+
+def test_many_rows_may_be_the_first_thing_a_body_writes(exact_app: Duly, effects: Effects) -> None:
+    sign = "?" if effects.is_sqlite else "%s"
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run, amounts: list[int]) -> None:
+        cursor = run.connection.cursor()
+        cursor.executemany(f"insert into {effects.name} values ({sign})", [(amount,) for amount in amounts])
+        if 666 in amounts:
+            raise ValueError("no credit")
+
+    good, bad = charge.enqueue([1, 2, 3]), charge.enqueue([4, 666])
+    run_all(exact_app)
+
+    assert (effects.all(), good.state(), bad.state()) == ([1, 2, 3], "done", "failed")
+
+
+def test_a_pipeline_may_be_the_first_thing_a_body_opens(exact_app: Duly, effects: Effects) -> None:
+    if effects.is_sqlite:
+        pytest.skip("only PostgreSQL has pipelines")
+
+    @exact_app.task(delivery="exactly_once")
+    def charge(run: Run, amount: int) -> None:
+        with run.connection.pipeline():
+            effects.add(run.connection, amount)
+            effects.add(run.connection, amount)
+        if amount < 0:
+            raise ValueError("no credit")
+
+    @exact_app.task(delivery="exactly_once")
+    async def charge_on_loop(run: Run, amount: int) -> None:
+        async with run.connection.pipeline():
+            await effects.aadd(run.connection, amount)
+        cursor = run.connection.cursor()
+        await cursor.executemany(f"insert into {effects.name} values (%s)", [(amount,), (amount,)])
+
+    @exact_app.task(delivery="exactly_once")
+    def copy(run: Run, amount: int) -> None:
+        with run.connection.cursor().copy(f"copy {effects.name} from stdin") as rows:
+            rows.write_row((amount,))
+
+    jobs = [charge.enqueue(1), charge.enqueue(-1), charge_on_loop.enqueue(2), copy.enqueue(3)]
+    run_all(exact_app)
+
+    assert [job.state() for job in jobs] == ["done", "failed", "done", "done"]
+    assert "no credit" in error_of(exact_app, jobs[1])
+    assert effects.all() == [1, 1, 2, 2, 2, 3]
+
+
+def test_a_blob_written_first_is_part_of_the_transaction(exact_app: Duly, effects: Effects) -> None:
+    if not effects.is_sqlite:
+        pytest.skip("only SQLite has handles on blobs")
+    with effects.connect() as connection:
+        connection.execute("create table pictures (content blob)")
+        connection.execute("insert into pictures values (zeroblob(3))")
+
+    @exact_app.task(delivery="exactly_once")
+    def paint(run: Run) -> None:
+        with run.connection.blobopen("pictures", "content", 1) as blob:
+            blob.write(b"red")
+        raise ValueError("no paint")
+
+    job = paint.enqueue()
+    run_all(exact_app)
+
+    with effects.connect() as connection:
+        found = connection.execute("select content from pictures").fetchall()
+    assert (found, job.state()) == ([(b"\0\0\0",)], "failed")
+
+
+async def test_an_async_body_may_complete_on_its_own_connection(exact_app: Duly, effects: Effects) -> None:
+    if effects.is_sqlite:
+        pytest.skip("what is awaited on SQLite is no connection of the driver's")
+
+    @exact_app.task(delivery="exactly_once", keep_result="1h")
+    async def charge(run: Run) -> str:
+        await effects.aadd(run.connection, 7)
+        await run.acomplete(run.connection, result="early")
+        return "late"
+
+    job = charge.enqueue()
+    async with exact_app.worker():
+        await exact_app.jobs.await_all([job], timeout=8)
+
+    assert (effects.all(), job.state(), job.result()) == ([7], "done", "early")

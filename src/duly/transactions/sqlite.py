@@ -84,6 +84,11 @@ class BodyConnection(sqlite3.Connection):
         found: sqlite3.Cursor = self.cursor().executescript(sql_script)
         return found
 
+    def blobopen(self, *place: Any, **options: Any) -> sqlite3.Blob:
+        """As in sqlite3; what is written to it by itself would be committed by itself."""
+        with self.entered():
+            return super().blobopen(*place, **options)
+
     def commit(self) -> None:
         """Refused: Duly commits when the body has returned."""
         raise TransactionEnded(NOT_YOURS.format(word="connection.commit()"))
