@@ -35,9 +35,10 @@ def learn_seen(app: App) -> None:
 
 def learn_waiting(app: App) -> None:
     """Make known what work waits for; a store that is away is asked again later."""
+    backends = backends_of(app)  # none where only schedules and reactions live
     try:
-        for path in list(_waiting(app)):
-            _learn(app, backends_of(app)[0], path)
+        for path in list(_waiting(app)) if backends else ():
+            _learn(app, backends[0], path)
     except StoreError as error:
         compat.logger.debug("cannot look for tasks: %s", error)
 

@@ -60,9 +60,9 @@ class Orders:
 def prepare(app: App) -> None:
     """Make the tasks of the project known: those in `tasks` modules, those imported by now, those waiting."""
     learn_seen(app)
-    learn_waiting(app)
     for act in before_serving:
         act(app)
+    learn_waiting(app)
 
 
 class Serving:
