@@ -69,7 +69,7 @@ def running_cloud() -> Generator[Any]:
 class Console:
     """A process with the project loaded, asked in Python."""
 
-    def __init__(self, variables: dict[str, str]) -> None:
+    def __init__(self, variables: dict[str, str], prelude: str = PRELUDE) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.orders.console"],
             cwd=ROOT,
@@ -79,7 +79,7 @@ class Console:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self.ask(PRELUDE)
+        self.ask(prelude)
 
     def ask(self, code: str, **words: Any) -> Any:
         """Run code with these names set; what it left in `answer`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -180,17 +181,20 @@ def test_6_1_the_celery_backend_can_wait_for_the_commit_by_itself(site: Console)
 # --- 5.3: the store is away -------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["redis://127.0.0.1:1/0", "celery"])
+@pytest.fixture(scope="module", params=["refused", "stalled", "celery"])
 def lonely(request: pytest.FixtureRequest, folder: Path, cloud: Any) -> Iterator[Console]:
-    """A project whose queue cannot be reached."""
-    place = folder / f"lonely {request.param[:5]}"
+    """A project whose queue cannot be reached, or answers to nobody."""
+    place = folder / f"lonely {request.param}"
     place.mkdir()
-    variables = {"ORDERS_BROKER": "redis://127.0.0.1:1/0"}
-    project = Project(place, cloud, queue=request.param, environment=variables)
-    project.migrate()
-    console = project.console()
-    yield console
-    console.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1] if request.param == "stalled" else 1
+        url = f"redis://127.0.0.1:{port}/0"
+        queue = "celery" if request.param == "celery" else f"{url}?timeout=1s"
+        project = Project(place, cloud, queue=queue, environment={"ORDERS_BROKER": url})
+        project.migrate()
+        console = project.console()
+        yield console
+        console.close()
 
 
 def test_5_3_p8_a_save_is_neither_failed_nor_held_up_when_the_store_is_away(lonely: Console) -> None:

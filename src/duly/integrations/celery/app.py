@@ -22,7 +22,7 @@ from duly.integrations.celery.performing import Delivery
 from duly.integrations.celery.sent import Sent
 from duly.job import Clash, Decision, Overlap, Request
 from duly.ledger import HandOver, Ledger
-from duly.options import TaskOptions
+from duly.options import TaskOptions, read_options
 from duly.stores.callers import is_djangos
 from duly.stores.contract import Placed
 from duly.task import Task
@@ -84,8 +84,10 @@ class OnCelery(App):
             raise DefinitionError(
                 "Celery runs one-off tasks: perpetual and reactive ones need a worker of Duly's."
             )
+        options = celery_options(
+            read_options(function, given)
+        )  # first: what is refused stays unknown
         task = super()._add(function, given)
-        options = celery_options(task.options)
 
         def perform(carrier: Any, packet: dict[str, Any]) -> Any:
             return Delivery(carrier, task, self.guards, Packet.read(packet, carrier.request.id)).perform()
