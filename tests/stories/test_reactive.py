@@ -497,3 +497,13 @@ def test_a_store_that_is_away_puts_the_run_off_whatever_its_policy(
 
     (job,) = exact_app.jobs.list(task="receipt")
     assert (told.keys, job.attempt, job.deferrals) == ([1], 0, 1)
+
+
+def test_people_are_told_that_a_table_is_gone(exact_app: Duly, desk: Desk) -> None:
+    paid(exact_app, desk)
+    run_all(exact_app)
+    desk.say(f"drop table {desk.table}")
+
+    for ask in (exact_app.reactions.retry, exact_app.reactions.count, exact_app.reactions.foretell):
+        with pytest.raises(DefinitionError, match="There is no table"):
+            ask("receipt")

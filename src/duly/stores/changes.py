@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
-from duly.errors import BadRequest
 from duly.job import State
 from duly.reactive.change import Facts, Found
 from duly.reactive.reaction import Reaction
@@ -233,15 +232,6 @@ def no_table(reaction: Reaction) -> Absent:
     return Absent(
         f"There is no table {reaction.table} in this database. The task resumes by itself when there is one."
     )
-
-
-def check_parts(reaction: Reaction, key: Sequence[str], given: Sequence[object]) -> None:
-    """As many values as columns name a row."""
-    if len(given) != len(key):
-        raise BadRequest(
-            f"key is {tuple(given)!r}; a row of {reaction.table} is named by {', '.join(key)}: "
-            f"give {len(key)} of them."
-        )
 
 
 def bad_where(reaction: Reaction, complaint: str) -> Impossible:

@@ -11,8 +11,9 @@ from duly.reactive.reaction import Reaction
 from duly.stores.changes import Choice, Glance, Planned, Standing, Tended
 from duly.stores.drive import Operation
 from duly.stores.postgres.operations.moving import Movable
-from duly.stores.postgres.reactive import planning, reading, scanning
+from duly.stores.postgres.reactive import planning, reading
 from duly.stores.postgres.reactive.capture import ADOPTION
+from duly.stores.postgres.reactive.scanning import SCANNING
 
 
 class Following(Movable):
@@ -46,10 +47,10 @@ class Following(Movable):
         raise NotImplementedError
 
     def scan(self, limit: int) -> Operation[int | None]:
-        return self._writing("scan", lambda world: scanning.scan(world, limit), may_repeat=True)
+        return self._writing("scan", lambda world: SCANNING.scan(world, limit), may_repeat=True)
 
     def reconcile(self, task: str) -> Operation[None]:
-        return self._writing("reconcile", lambda _: scanning.reconcile(task), may_repeat=True)
+        return self._writing("reconcile", lambda _: SCANNING.reconcile(task), may_repeat=True)
 
     def revisit(self, choice: Choice) -> Operation[int]:
         return self._writing("revisit", lambda _: reading.revisit(choice), may_repeat=True)
@@ -58,7 +59,7 @@ class Following(Movable):
         return self._reading("chosen", lambda _: reading.chosen(choice))
 
     def foretell(self, task: str) -> Operation[int]:
-        return self._reading("foretell", lambda world: scanning.foretell(world, task))
+        return self._reading("foretell", lambda world: SCANNING.foretell(world.moment.instant, task))
 
     def name_row(self, task: str, key: Sequence[Any]) -> Operation[str]:
         return self._reading("name_row", lambda _: reading.name_row(task, key))

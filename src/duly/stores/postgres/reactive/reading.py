@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from duly.errors import BadRequest, DefinitionError
 from duly.job import serial_of
 from duly.reactive.change import Found
 from duly.reactive.plan import sight_of
-from duly.stores.changes import Absent, Choice, Glance, Impossible, check_parts
+from duly.stores.changes import Choice, Glance
 from duly.stores.drive import Statement, Steps
 from duly.stores.following.adoption import Stored
+from duly.stores.following.reading import Reading, check_parts, wanted
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import words
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import digest
-from duly.stores.postgres.reactive.capture import ADOPTION, shape_of
+from duly.stores.postgres.reactive.capture import ADOPTION
 from duly.stores.postgres.reactive.planning import append
 from duly.stores.postgres.reactive.shape import SQL as ROWS
 from duly.stores.postgres.reactive.shape import Shape
 
 CHANGE = statements("change")
+READING: Final = Reading(ADOPTION)
 
 
 def read_row(glance: Glance) -> Steps[Found | None]:
     """A row, whether it matches, and what it looks like now, in one read."""
-    known = yield from _known(glance.task)
-    try:
-        shape = yield from _shape(known)
-    except Absent:
+    shape: Shape | None = yield from READING.meant(glance)
+    if shape is None:
         return None
-    if glance.facts.by != shape.key:  # planned when other columns named the rows: none is meant any more
-        return None
-    columns = _wanted(shape, glance.columns)
+    columns = wanted(shape, glance.columns)
     watch = [name for name in glance.facts.watch if name in shape.kinds]
     text = shape.statement(
         "read",
@@ -58,47 +55,17 @@ def _bound(shape: Shape, key: Sequence[Any]) -> dict[str, Any]:
 
 def hold_row(glance: Glance) -> Steps[None]:
     """Keep it as it is until the transaction ends; nobody is waited for long."""
-    known = yield from _known(glance.task)
-    try:
-        shape = yield from _shape(known)
-    except Absent:
-        return
-    if glance.facts.by != shape.key:
+    shape: Shape | None = yield from READING.meant(glance)
+    if shape is None:
         return
     yield Statement(ROWS["patience"])
     yield Statement(shape.statement("hold"), _bound(shape, glance.facts.key))
 
 
-def _wanted(shape: Shape, names: Sequence[str] | None) -> tuple[str, ...]:
-    unknown = [name for name in names or () if name not in shape.kinds]
-    if unknown:
-        raise BadRequest(
-            f"Table {shape.reaction.table} has no column {unknown[0]!r}. "
-            f"Its columns: {', '.join(shape.columns)}."
-        )
-    return shape.columns if names is None else tuple(names)
-
-
-def _known(task: str) -> Steps[Stored]:
-    found = yield from ADOPTION.stored(task)
-    if found is None:
-        raise BadRequest(f"No worker has brought the reactive task {task!r} to this store yet.")
-    return found
-
-
-def _shape(known: Stored) -> Steps[Shape]:
-    try:
-        return (yield from shape_of(known.reaction))
-    except Absent:
-        raise
-    except Impossible as error:
-        raise DefinitionError(str(error)) from error
-
-
 def name_row(task: str, key: Sequence[Any]) -> Steps[str]:
     """As the triggers write it."""
-    shape = yield from _shape((yield from _known(task)))
-    check_parts(shape.reaction, shape.key, key)
+    shape: Shape = yield from READING.shape((yield from READING.known(task)))
+    check_parts(shape, key)
     yield Statement(ROWS["settings"])
     ((text,),) = yield Statement(shape.statement("name_row"), _bound(shape, key))
     return str(text)
@@ -116,7 +83,7 @@ class Chosen(NamedTuple):
 
 
 def _choose(known: Stored, choice: Choice) -> Steps[list[Chosen]]:
-    shape = yield from _shape(known)
+    shape: Shape = yield from READING.shape(known)
     states = words([str(state) for state in choice.states]) if choice.states else None
     rows = yield Statement(
         shape.statement("choose", chosen=choice.where or "true"),
@@ -133,13 +100,13 @@ def _choose(known: Stored, choice: Choice) -> Steps[list[Chosen]]:
 
 def chosen(choice: Choice) -> Steps[list[str]]:
     """The jobs last planned for these documents."""
-    found = yield from _choose((yield from _known(choice.task)), choice)
+    found = yield from _choose((yield from READING.known(choice.task)), choice)
     return [one.job for one in found if one.job is not None]
 
 
 def revisit(choice: Choice) -> Steps[int]:
     """Have documents run again: nothing of them counts as dealt with, and all of them as changed."""
-    known = yield from _known(choice.task)
+    known = yield from READING.known(choice.task)
     found = yield from _choose(known, choice)
     assert known.source is not None
     if found:

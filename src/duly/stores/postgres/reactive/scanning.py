@@ -1,69 +1,62 @@
-"""scan: a look at every row, in steps that each remember how far they came.
-
-Triggers are there before the first step, and a step only appends keys as they do: a row that changes
-meanwhile is planned by its newest state, whoever comes first.
-"""
+"""Going through a table in the order of its key, and through documents in the order of their serials."""
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from duly.job import serial_of
-from duly.reactive.plan import Sight, decide, sight_of
-from duly.reactive.reaction import Reaction
-from duly.stores.changes import Impossible
+from duly.reactive.plan import sight_of
 from duly.stores.drive import Statement, Steps
-from duly.stores.following.adoption import scan_text
+from duly.stores.following.adoption import Stored
+from duly.stores.following.scanning import Looked, Scanning, Ticket
 from duly.stores.postgres.operations.texts import statements
-from duly.stores.postgres.operations.world import World, digest
-from duly.stores.postgres.reactive.capture import ADOPTION, REACTION, shape_of
+from duly.stores.postgres.operations.world import digest
+from duly.stores.postgres.reactive.capture import ADOPTION
 from duly.stores.postgres.reactive.planning import append, records_of
 from duly.stores.postgres.reactive.shape import SQL as ROWS
 from duly.stores.postgres.reactive.shape import Shape
 
 CHANGE = statements("change")
 
-BATCH: Final = 1000
+
+class Walk:
+    """Keys are read, and then appended."""
+
+    def step_rows(self, shape: Shape, ticket: Ticket, progress: dict[str, Any], limit: int) -> Steps[int]:
+        yield Statement(ROWS["settings"])
+        found = yield Statement(*_range(shape, "scan_rows", progress["after"], limit))
+        keys = [key for (key,) in found]
+        progress |= {"after": keys[-1]} if len(keys) == limit else {"phase": "documents", "after": None}
+        return (yield from _note(ticket, keys, is_quiet=bool(progress["quiet"])))
+
+    def step_documents(
+        self, shape: Shape, ticket: Ticket, progress: dict[str, Any], limit: int
+    ) -> Steps[int]:
+        progress["quiet"] = False
+        after = progress["after"]
+        given = {"reaction": ticket.number, "after": after, "limit": limit}
+        ((last, count),) = yield Statement(CHANGE["next"], given)
+        progress |= {"after": last} if count == limit else {"phase": "over"}
+        if last is None:
+            return 0
+        stretch = {"duly_reaction": ticket.number, "duly_after": after, "duly_last": last}
+        found = yield Statement(shape.statement("scan_documents"), stretch)
+        return (yield from _note(ticket, [key for (key,) in found], is_quiet=False))
+
+    def look(self, shape: Shape, found: Stored, after: Any, limit: int) -> Steps[Looked]:
+        yield Statement(ROWS["settings"])
+        rows = yield Statement(*_range(shape, "look", after, limit))
+        names = [digest(str(serial_of(found.reaction.task, row[0]))) for row in rows]
+        records = yield from records_of(names)
+        seen = [sight_of(shape.watch, row[1:][: len(shape.watch)]) for row in rows]
+        known = [records.get(name) for name in names]
+        return Looked(list(zip(known, seen, strict=True)), rows[-1][0] if rows else None)
 
 
-def reconcile(task: str) -> Steps[None]:
-    """Look at every row of a task from the beginning."""
-    found = yield from ADOPTION.stored(task)
-    if found is not None:
-        yield Statement(REACTION["look_again"], {"number": found.number, "scan": scan_text()})
-
-
-def scan(world: World, limit: int) -> Steps[int | None]:
-    """The next step of the first scan there is: matching rows, then documents that match no longer."""
-    found = yield Statement(REACTION["scans"])
-    if not found:
-        return None
-    ((number, source, definition, text),) = found
-    yield Statement(ROWS["settings"])
-    try:
-        shape = yield from shape_of(Reaction.read(definition))
-    except Impossible as error:
-        yield from ADOPTION.park(number, str(error))
-        return 0
-    progress: dict[str, Any] = json.loads(text)
-    step = _rows if progress["phase"] == "rows" else _documents
-    keys = yield from step(shape, number, progress, limit)
+def _note(ticket: Ticket, keys: list[str], *, is_quiet: bool) -> Steps[int]:
     if keys:
-        yield append(source, number, dict.fromkeys(keys, bool(progress["quiet"])))
-    is_over = progress["phase"] == "over"
-    written = {"number": number, "scan": None if is_over else json.dumps(progress), "scanned": len(keys)}
-    yield Statement(REACTION["advance"], written)
-    if is_over:
-        yield Statement(REACTION["end_scan"], {"number": number, "now": world.now})
+        yield append(ticket.source, ticket.number, dict.fromkeys(keys, is_quiet))
     return len(keys)
-
-
-def _rows(shape: Shape, _: int, progress: dict[str, Any], limit: int) -> Steps[list[str]]:
-    found = yield Statement(*_range(shape, "scan_rows", progress["after"], limit))
-    keys = [key for (key,) in found]
-    progress |= {"after": keys[-1]} if len(keys) == limit else {"phase": "documents", "after": None}
-    return keys
 
 
 def _range(shape: Shape, name: str, after: str | None, limit: int) -> tuple[str, dict[str, Any]]:
@@ -73,34 +66,4 @@ def _range(shape: Shape, name: str, after: str | None, limit: int) -> tuple[str,
     return shape.statement(name), shape.bound(after) | {"duly_limit": limit}
 
 
-def _documents(shape: Shape, number: int, progress: dict[str, Any], limit: int) -> Steps[list[str]]:
-    progress["quiet"] = False
-    given = {"reaction": number, "after": progress["after"], "limit": limit}
-    ((last, count),) = yield Statement(CHANGE["next"], given)
-    keys: list[str] = []
-    if last is not None:
-        stretch = {"duly_reaction": number, "duly_after": progress["after"], "duly_last": last}
-        found = yield Statement(shape.statement("scan_documents"), stretch)
-        keys = [key for (key,) in found]
-    progress |= {"after": last} if count == limit else {"phase": "over"}
-    return keys
-
-
-def foretell(world: World, task: str) -> Steps[int]:
-    """How many rows a scan would run now, counted in batches."""
-    found = yield from ADOPTION.stored(task)
-    if found is None:
-        return 0
-    reaction, runs, after = found.reaction, 0, None
-    shape = yield from shape_of(reaction)
-    yield Statement(ROWS["settings"])
-    while True:
-        rows = yield Statement(*_range(shape, "look", after, BATCH))
-        names = [digest(str(serial_of(task, row[0]))) for row in rows]
-        records = yield from records_of(names)
-        for name, row in zip(names, rows, strict=True):
-            sight = Sight(matches=True, seen=sight_of(shape.watch, row[1:][: len(shape.watch)]))
-            runs += decide(records.get(name), sight, reaction, world.moment.instant).run is not None
-        if len(rows) < BATCH:
-            return runs
-        after = rows[-1][0]
+SCANNING: Final = Scanning(ADOPTION, Walk())

@@ -11,8 +11,9 @@ from duly.reactive.reaction import Reaction
 from duly.stores.changes import Choice, Glance, Planned, Standing, Tended
 from duly.stores.drive import Operation, Statement
 from duly.stores.sqlite.operations.moving import Operations
-from duly.stores.sqlite.reactive import planning, reading, scanning
+from duly.stores.sqlite.reactive import planning, reading
 from duly.stores.sqlite.reactive.capture import ADOPTION
+from duly.stores.sqlite.reactive.scanning import SCANNING
 
 
 class Following(Operations):
@@ -48,10 +49,10 @@ class Following(Operations):
         return Operation("examine", steps, writes=False)
 
     def scan(self, limit: int) -> Operation[int | None]:
-        return self._writing("scan", lambda world: scanning.scan(world, limit))
+        return self._writing("scan", lambda world: SCANNING.scan(world, limit))
 
     def reconcile(self, task: str) -> Operation[None]:
-        return self._writing("reconcile", lambda _: scanning.reconcile(task))
+        return self._writing("reconcile", lambda _: SCANNING.reconcile(task))
 
     def revisit(self, choice: Choice) -> Operation[int]:
         return self._writing("revisit", lambda _: reading.revisit(choice))
@@ -60,7 +61,7 @@ class Following(Operations):
         return self._reading("chosen", lambda _: reading.chosen(choice))
 
     def foretell(self, task: str) -> Operation[int]:
-        return self._reading("foretell", lambda world: scanning.foretell(world, task))
+        return self._reading("foretell", lambda world: SCANNING.foretell(world.moment.instant, task))
 
     def name_row(self, task: str, key: Sequence[Any]) -> Operation[str]:
         return self._reading("name_row", lambda _: reading.name_row(task, key))
