@@ -216,6 +216,10 @@ def _yield_to(queued: str, verdict: Verdict) -> Conclusion:
     return Conclusion("absorb", f"absorbed by {queued}", Settled.SETTLED)
 
 
+GIST: Final = 500
+"""Characters: a job that is tried again a hundred times must not grow with each of them."""
+
+
 def legible(text: str) -> str:
     """What a run says may hold halves of characters, which no store can write: they are spelt out."""
     return text.encode("utf-8", "backslashreplace").decode()
@@ -229,8 +233,16 @@ def _reason(verdict: Verdict) -> str:
             return legible(f"crashed: {evidence}")
         case Release(note=note):
             return legible(note)
+        case TryAgain(error=error):
+            return gist(legible(error))
         case _:
             return ""
+
+
+def gist(error: str) -> str:
+    """What an error says without the frames of its traceback: a line of history keeps no more of a retry."""
+    said = error.rpartition("\n  ")[2].partition("\n")[2] or error
+    return said[:GIST]
 
 
 def error_of(verdict: Verdict) -> str | None:

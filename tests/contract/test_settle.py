@@ -54,6 +54,18 @@ def test_done_after_failures_leaves_no_error(store: Store) -> None:
     assert look(store, lent.id).error is None
 
 
+def test_the_history_says_what_went_wrong_before_each_retry(store: Store) -> None:
+    frames = 'Traceback (most recent call last):\n  File "shop.py", line 3, in charge\n    raise Busy(1)\n'
+    settle(store, start(store, request()), TryAgain(timedelta(0), f"{frames}shop.Busy: one\nand more"))
+    settle(store, claim_one(store), TryAgain(timedelta(0), "hard limit of 1 s exceeded"))
+    lent = claim_one(store)
+    settle(store, lent, Done())
+
+    notes = [line.note for line in look(store, lent.id).history if line.event == "retry"]
+
+    assert notes == ["shop.Busy: one\nand more", "hard limit of 1 s exceeded"]
+
+
 def test_fail_keeps_the_error_and_the_reason(store: Store) -> None:
     lent = start(store, request())
 

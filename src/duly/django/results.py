@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import json
 import re
@@ -13,6 +14,7 @@ from duly import codec
 from duly.django import compat
 from duly.errors import DulyError
 from duly.job import HistoryLine, Job, State
+from duly.lifecycle import gist
 
 STATUSES: Final = {
     State.WAITING: compat.TaskResultStatus.READY,
@@ -32,7 +34,7 @@ CLASSES: Final = {
 NOTE: Final = "django"
 """The name under which a job's context says what its path does not: backend, moment, what `using` changed."""
 
-_LAST_WORD: Final = re.compile(r"^(?P<path>[A-Za-z_][\w.]*)(?::|$)")
+_FIRST_WORD: Final = re.compile(r"^(?P<path>[A-Za-z_][\w.]*)(?::|$)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def local(moment: datetime | None) -> datetime | None:
 
 
 def errors_of(job: Job) -> list[Any]:
-    """One for each failed attempt. The store keeps the text of the last, of others that they failed."""
+    """One for each failed attempt. The store keeps all of the last one, of others what they said."""
     failed = [line for line in job.history if line.event in FAILURES]
     errors = [_earlier(line) for line in failed]
     if job.error is not None:
@@ -159,12 +161,9 @@ def error_from(text: str, state: State) -> Any:
 
 
 def class_path(text: str) -> str | None:
-    """The class that the last part of a traceback names; None for a text that is none."""
-    if "Traceback (most recent call last):" not in text:
-        return None
-    after_frames = text.rpartition("\n  ")[2].split("\n")[1:]
-    found = next((match for line in after_frames if (match := _LAST_WORD.match(line))), None)
+    """The class that a traceback, or what is kept of one, names; None for a text that is none."""
+    found = _FIRST_WORD.match(gist(text))
     if found is None:
         return None
     path = found["path"]
-    return path if "." in path else f"builtins.{path}"
+    return path if "." in path else f"builtins.{path}" if hasattr(builtins, path) else None
