@@ -36,6 +36,7 @@ DULY: dict[str, Any] = {
     "executions": {"lease": "1s", "lost_after": "500ms", "redeliver_after": "500ms", "interval": "500ms"},
     "schedule_poll": "200ms",
     **project.DULY,
+    "lease": "2s",
 }
 if "SITE_TASKS" in os.environ:
     INSTALLED_APPS.append("tests.django_schedules.programs.extra.ExtraConfig")

@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from tests.django.site import ROOT
+from tests.django.site import ROOT, postgres_database
+from tests.servers import postgres_url
 from tests.servers_redis import RedisServer, private_server
+
+from duly.ids import new_nonce
 
 pytestmark = [pytest.mark.chaos, pytest.mark.redis]
 
@@ -21,6 +25,15 @@ pytestmark = [pytest.mark.chaos, pytest.mark.redis]
 def redis(tmp_path: Path) -> Iterator[RedisServer]:
     with private_server(tmp_path) as server:
         yield server
+
+
+def own_database() -> dict[str, str]:
+    """What a process must be told to have a PostgreSQL database for its own."""
+    name = f"own_{new_nonce()[:8]}"
+    with psycopg.connect(postgres_url(), autocommit=True) as connection:
+        connection.execute(f"create database {name}".encode())
+    words = {**postgres_database(postgres_url()), "NAME": name}
+    return {"DULY_SITE_DATABASES": json.dumps({"default": words, "other": words})}
 
 
 def tell(program: str, folder: Path, **variables: str) -> Any:
@@ -56,10 +69,11 @@ def test_on_rq_each_tick_has_one_effect_whatever_is_delivered_twice_or_killed(
     assert sorted(claims for *_, claims in told["rows"]) == [1, 1, 1, 2]
 
 
+@pytest.mark.postgres
 def test_of_two_workers_with_one_execution_the_second_skips_and_is_free(
     tmp_path: Path, redis: RedisServer
 ) -> None:
-    told = tell("rq_pair", tmp_path, SITE_REDIS=str(redis.socket))
+    told = tell("rq_pair", tmp_path, SITE_REDIS=str(redis.socket), **own_database())
 
     assert told["meanwhile"] == {"marks": ["other work"], "begun": 1}
     assert told["marks"] == ["other work", "slow@2026-11-16T12:01:00Z"]

@@ -253,6 +253,24 @@ def test_14_intervals_windows_and_limits_for_late_runs_are_taken(
     assert sorted(ids(handed)) == ticks  # two o'clock was too long ago
 
 
+def test_14_a_run_that_takes_longer_than_its_interval_is_not_overtaken(
+    clockwork: Clockwork, handed: Handed
+) -> None:
+    clockwork.schedule(tasks.guarded, name="long", overlap="skip")
+    clockwork.tick()
+    clockwork.tick(minutes=1)
+
+    clockwork.tick(minutes=1)
+    meanwhile = ids(handed)
+    tasks.guarded.func(**handed()[0].kwargs)
+    clockwork.tick(minutes=1)
+
+    assert meanwhile == ["long@2026-11-16T12:01:00Z"]
+    assert ids(handed) == [*meanwhile, "long@2026-11-16T12:03:00Z"]
+    with pytest.raises(DefinitionError, match="guard it"):
+        clockwork.schedule(tasks.plain, name="who knows", overlap="skip")
+
+
 def test_two_code_schedules_of_one_name_are_an_error(registry: scheduling.Registry) -> None:
     scheduling.scheduled_task(cron=NIGHTLY, name="nightly")(tasks.guarded)
 

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import importlib
-import json
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from tests.django.project.shop.models import Mark
-from tests.django.site import postgres_database
-from tests.django_schedules.test_backends import tell
-from tests.servers import postgres_url
+from tests.django_schedules.test_backends import own_database, tell
 
 from duly.django import react
 from duly.errors import DefinitionError
-from duly.ids import new_nonce
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest) -> dict[str, str]:
     """What a process must be told to have this database for its own."""
-    if request.param == "sqlite":
-        return {}
-    name = f"react_{new_nonce()[:8]}"
-    with psycopg.connect(postgres_url(), autocommit=True) as connection:
-        connection.execute(f"create database {name}".encode())
-    words = {**postgres_database(postgres_url()), "NAME": name}
-    return {"DULY_SITE_DATABASES": json.dumps({"default": words, "other": words})}
+    return {} if request.param == "sqlite" else own_database()
 
 
 def test_rows_of_a_model_are_followed_and_migrate_keeps_them_followed(

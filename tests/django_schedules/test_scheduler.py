@@ -21,6 +21,7 @@ from tests.django_schedules.clockwork import Clockwork
 pytestmark = pytest.mark.chaos
 
 SETTINGS = "tests.django_schedules.settings"
+FATAL = "after_body=exit task=duly.django.tick"
 MODULE = "tests.django_schedules.programs.seconds"
 
 
@@ -75,6 +76,33 @@ def test_two_schedulers_one_of_them_killed_make_each_tick_once(site: Site) -> No
     assert code == 0
     assert len(completed) >= 4
     assert marks(site) == completed  # one effect each, and none without its execution
+
+
+def test_a_tick_whose_scheduler_died_in_it_is_made_up_for_in_a_child(site: Site) -> None:
+    fatal = Site(site.folder, environment={**site.environment, "DULY_FAILPOINTS": FATAL})
+    dying = start(fatal)
+    dying.wait(40)
+    after_death = executions(site)
+
+    successor = start(site)
+    try:
+        until(lambda: any(claimed_again(site)))
+        until(lambda: len(executions(site)) >= 2)
+    finally:
+        successor.send_signal(signal.SIGTERM)
+        successor.wait(30)
+
+    assert after_death == []
+    assert set(claimed_again(site)) <= {name for name, _ in executions(site)}
+
+
+def claimed_again(site: Site) -> list[str]:
+    """The keys of ticks that were done at their second try."""
+    with closing(sqlite3.connect(site.folder / "default.sqlite3", timeout=20)) as connection:
+        rows = connection.execute(
+            "select key from duly_job where task = 'duly.django.tick' and state = 'done' and epoch > 1"
+        )
+        return [key for (key,) in rows]
 
 
 def test_11_a_scheduler_starts_with_the_first_request_and_in_no_command(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ transaction and hands it over after the commit.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +19,13 @@ from duly import codec
 from duly.app import App
 from duly.converse import converse
 from duly.django import compat, errands
-from duly.django.executions import RIGHT_ORDER, ledger, main_database, wish
+from duly.django.executions import RIGHT_ORDER, is_guarded, ledger, main_database, wish
 from duly.errors import DefinitionError
 from duly.kinds import periodic
 from duly.run import Run
 from duly.schedules import plain_terms, register
+
+log = logging.getLogger("duly.django")
 
 T = TypeVar("T")
 
@@ -43,9 +46,13 @@ class Declared:
     timing: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def terms(self) -> dict[str, Any]:
-        """As the engine stores it; every mistake in it is found here."""
+        """As the engine stores it; every mistake in it is found here.
+
+        Ticks that look at each other's executions come one after the other.
+        """
+        overlap = "queue_one" if self.wish["overlap"] == "skip" else "allow"
         found = plain_terms(
-            {**self.timing, "task": TICK, "overlap": "allow", "arguments": codec.pack((dict(self.wish),), {})}
+            {**self.timing, "task": TICK, "overlap": overlap, "arguments": codec.pack((dict(self.wish),), {})}
         )
         periodic.read_terms(self.name, found)
         return found
@@ -95,11 +102,13 @@ def scheduled_task(  # noqa: PLR0913  the words of a schedule, each with a name 
     queue_name: str | None = None,
     priority: int | None = None,
     backend: str | None = None,
+    overlap: str = "allow",
     **timing: Any,
 ) -> Callable[[T], T]:
     """Run a task by itself, at the times of `cron` in `timezone` or every so often. Goes above `@task()`.
 
-    `missed`, `grace`, `max_catch_up`, `jitter`, `start` and `end` mean what they mean in Duly's schedules.
+    With overlap="skip" a tick is left out while an earlier run of the schedule is not completed. `missed`,
+    `grace`, `max_catch_up`, `jitter`, `start` and `end` mean what they mean in Duly's schedules.
     """
     unknown = set(timing) - set(WORDS)
     if unknown:
@@ -114,16 +123,28 @@ def scheduled_task(  # noqa: PLR0913  the words of a schedule, each with a name 
             raise DefinitionError(f"@scheduled_task goes above @task: it got {task!r}. {RIGHT_ORDER}")
         words = {"queue_name": queue_name, "priority": priority, "backend": backend}
         routed = given.using(**{word: value for word, value in words.items() if value is not None})
-        registry.add(declare(routed, name or given.module_path, (args, kwargs or {}), times))
+        found = declare(routed, name or given.module_path, (args, kwargs or {}), times, overlap)
+        registry.add(found)
         return task
 
     return decorate
 
 
 def declare(
-    task: Any, name: str, arguments: tuple[Sequence[Any], Mapping[str, Any]], times: Mapping[str, Any]
+    task: Any,
+    name: str,
+    arguments: tuple[Sequence[Any], Mapping[str, Any]],
+    times: Mapping[str, Any],
+    overlap: str = "allow",
 ) -> Declared:
     """Check a schedule as far as it can be checked without a database."""
+    if overlap not in ("allow", "skip"):
+        raise DefinitionError(f"Schedule {name!r} has overlap={overlap!r}. Use 'allow' or 'skip'.")
+    if overlap == "skip" and not is_guarded(task):
+        raise DefinitionError(
+            f"Schedule {name!r} has overlap='skip', and nobody would know when a run of {task.module_path} "
+            f"is over: guard it. {RIGHT_ORDER}"
+        )
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
         raise DefinitionError(f"{name!r} names no schedule: use 1 to {LONGEST_NAME} printable characters.")
     try:
@@ -131,7 +152,8 @@ def declare(
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"The arguments of schedule {name!r} are no JSON: {error}.") from error
     given = {word: value for word, value in times.items() if value is not None}
-    found = Declared(name=name, wish=wish(task, name, *arguments), timing=given)
+    wanted = {**wish(task, name, *arguments), "overlap": overlap}
+    found = Declared(name=name, wish=wanted, timing=given)
     found.terms()
     return found
 
@@ -171,7 +193,19 @@ def tick(run: Run, wanted: dict[str, Any]) -> None:
     """
     moment = run.tick or datetime.min.replace(tzinfo=UTC)
     execution = periodic.tick_key(wanted["schedule"], moment)
+    if wanted["overlap"] == "skip" and _is_running(wanted):
+        log.info("execution %s is left out: an earlier one is not completed", execution)
+        return
     ledger(wanted["database"]).issue(wanted["task"], (), wanted, execution_id=execution)
+
+
+def _is_running(wanted: Mapping[str, Any]) -> bool:
+    """Whether an earlier execution of the schedule is pending. All of them have ids that begin alike."""
+    from duly.django.models import TaskExecution
+
+    first = f"{wanted['schedule']}@"
+    of_schedule = TaskExecution.objects.using(wanted["database"]).filter(id__gte=first, id__lt=f"{first}~")
+    return bool(of_schedule.filter(status="pending").exists())
 
 
 def bring(app: App, declared: Iterable[Declared]) -> None:
