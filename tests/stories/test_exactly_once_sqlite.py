@@ -235,6 +235,26 @@ async def test_an_async_body_that_waits_for_the_file_does_not_hold_up_its_loop(
     assert max(later - earlier for earlier, later in pairwise(beats)) < 0.5
 
 
+async def test_a_loop_that_waits_to_write_waits_for_no_run_that_has_committed(
+    app: Duly, table: Effects
+) -> None:
+    @app.task(delivery="exactly_once")
+    async def charge(run: Run) -> None:
+        await table.aadd(run.connection, 7)
+
+    @app.task
+    async def beside() -> None: ...
+
+    async with app.worker():
+        for _ in range(5):
+            job = await charge.aenqueue()
+            while table.all() == [] or app.jobs.get(job).state != "done":
+                await asyncio.sleep(0)
+            beside.enqueue()  # blocks the very loop on which the run gives back its handle
+
+    assert table.all() == [7] * 5
+
+
 def test_a_process_forked_inside_the_transaction_is_told_to_keep_away(app: Duly, table: Effects) -> None:
     @app.task(delivery="exactly_once", keep_result="1h")
     def fork(run: Run) -> int:

@@ -1,8 +1,7 @@
 """Transactions on SQLite, on handles kept for bodies alone.
 
 A transaction begins at the body's first statement, with the write lock: SQLite has one writer at a time, and
-a body that wrote without its turn would starve or be starved. Only we may end it, which SQLite itself sees
-to: its authorizer refuses COMMIT and ROLLBACK, whatever way they come.
+a body that wrote without its turn would starve or be starved.
 """
 
 from __future__ import annotations
@@ -11,20 +10,20 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from sys import getrefcount
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from duly.errors import LeaseLost, TransactionEnded
 from duly.stores.drive import Operation
 from duly.stores.sqlite import SqliteStore
 from duly.stores.sqlite.connection import abandon, connect, deadline, pause_briefly, perform
-from duly.stores.sqlite.faults import Identity, code_of, explained, is_busy
+from duly.stores.sqlite.faults import Identity, explained, is_busy
 from duly.stores.sqlite.turns import GaveUp, Line, Turn, holds_here
 from duly.transactions.contract import UNSHIELDED, CommitUnknown, Shield
-from duly.transactions.words import ABANDONED, ENDED, NOT_YOURS
+from duly.transactions.sqlite_wires import BodyConnection, guard
+from duly.transactions.words import ABANDONED, ENDED
 
 T = TypeVar("T")
 
@@ -33,128 +32,6 @@ BEGIN: Final = "BEGIN IMMEDIATE /* duly */"
 COMMIT: Final = "COMMIT /* duly */"
 ROLLBACK: Final = "ROLLBACK /* duly */"
 SHELF: Final = 4
-FORBIDDEN: Final = {sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH}
-
-
-class BodyCursor(sqlite3.Cursor):
-    """A cursor whose first statement begins the transaction."""
-
-    def execute(self, sql: str, parameters: Any = (), /) -> BodyCursor:
-        """As in sqlite3."""
-        with _body_connection(self).entered():
-            super().execute(sql, parameters)
-        return self
-
-    def executemany(self, sql: str, seq_of_parameters: Iterable[Any], /) -> BodyCursor:
-        """As in sqlite3."""
-        with _body_connection(self).entered():
-            super().executemany(sql, seq_of_parameters)
-        return self
-
-    def executescript(self, sql_script: str, /) -> BodyCursor:
-        """Refused: it commits first."""
-        raise TransactionEnded(NOT_YOURS.format(word="executescript(), which commits first,"))
-
-
-def _body_connection(cursor: sqlite3.Cursor) -> BodyConnection:
-    return cast(BodyConnection, cursor.connection)
-
-
-class BodyConnection(sqlite3.Connection):
-    """What `run.connection` is: a sqlite3 connection that begins by itself and is not the body's to end."""
-
-    transaction: SqliteTransaction | None = None
-
-    def cursor(self, factory: Any = BodyCursor) -> Any:
-        """As in sqlite3."""
-        return super().cursor(factory)
-
-    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        """As in sqlite3."""
-        found: sqlite3.Cursor = self.cursor().execute(sql, parameters)
-        return found
-
-    def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
-        """As in sqlite3."""
-        found: sqlite3.Cursor = self.cursor().executemany(sql, parameters)
-        return found
-
-    def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
-        """Refused: it commits first."""
-        found: sqlite3.Cursor = self.cursor().executescript(sql_script)
-        return found
-
-    def blobopen(self, *place: Any, **options: Any) -> sqlite3.Blob:
-        """As in sqlite3; what is written to it by itself would be committed by itself."""
-        with self.entered():
-            return super().blobopen(*place, **options)
-
-    def commit(self) -> None:
-        """Refused: Duly commits when the body has returned."""
-        raise TransactionEnded(NOT_YOURS.format(word="connection.commit()"))
-
-    def rollback(self) -> None:
-        """Refused: raise an exception to roll back, or use a SAVEPOINT for a part."""
-        raise TransactionEnded(NOT_YOURS.format(word="connection.rollback()"))
-
-    def close(self) -> None:
-        """Refused while it is lent: it goes back to where it came from."""
-        if self.transaction is not None:
-            raise TransactionEnded(NOT_YOURS.format(word="connection.close()"))
-        super().close()
-
-    def __enter__(self) -> BodyConnection:
-        """Refused: `with connection:` commits at its end."""
-        raise TransactionEnded(NOT_YOURS.format(word="`with connection:`, which commits at its end,"))
-
-    @contextmanager
-    def entered(self) -> Generator[None, None, None]:
-        """Around each statement of the body."""
-        if self.transaction is None:
-            yield
-            return
-        self.transaction.enter()
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            if code_of(error) == sqlite3.SQLITE_AUTH:
-                raise TransactionEnded(NOT_YOURS.format(word="COMMIT, ROLLBACK or ATTACH")) from error
-            raise
-
-    # what we say, past everything above
-
-    def ours(self) -> sqlite3.Cursor:
-        """A cursor that knows nothing of bodies."""
-        cursor = super().cursor()
-        cursor.row_factory = None
-        return cursor
-
-    def say(self, text: str) -> None:
-        """Begin or end."""
-        self.is_ending = True
-        try:
-            self.ours().execute(text)
-        finally:
-            self.is_ending = False
-
-    is_ending: bool = False
-
-    def shut(self) -> None:
-        """Really close."""
-        self.transaction = None
-        super().close()
-
-
-def _guard(connection: BodyConnection) -> None:
-    me = weakref.ref(connection)
-
-    def decide(action: int, *_: str | None) -> int:
-        guarded = me()
-        if action in FORBIDDEN and guarded is not None and not guarded.is_ending:
-            return sqlite3.SQLITE_DENY
-        return sqlite3.SQLITE_OK
-
-    connection.set_authorizer(decide)
 
 
 class SqliteTransaction:
@@ -273,7 +150,7 @@ class SqliteTransaction:
         while True:
             try:
                 self._connection.say(COMMIT)
-                return
+                return self._turn.end()  # at once: on a loop the rest may have to wait for who wants to write
             except sqlite3.Error as error:
                 if not self._connection.in_transaction:
                     raise CommitUnknown(str(error)) from error
@@ -286,6 +163,7 @@ class SqliteTransaction:
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):  # then the handle is closed below, and that rolls back
                 self._connection.say(ROLLBACK)
+                self._turn.end()
 
     def give_back(self) -> None:
         is_fit = not self._is_held_on_to  # asked before we hold it ourselves
@@ -336,7 +214,7 @@ class SqliteSource:
         except sqlite3.Error as error:
             raise explained(error, self.path, "open") from error
         assert isinstance(connection, BodyConnection)
-        _guard(connection)
+        guard(connection)
         return connection
 
     def take_back(self, connection: BodyConnection, *, is_fit: bool) -> None:

@@ -25,7 +25,8 @@ from duly.executors.threads import Threads
 from duly.ids import spread
 from duly.lifecycle import Release
 from duly.run import Run, Signal, as_current, raised, returned
-from duly.worker.binding import Binding, undisturbed
+from duly.worker.binding import Binding
+from duly.worker.closing import undisturbed
 from duly.worker.endings import Concluded, handed_back, judge, undecodable
 from duly.worker.hand import Holding
 from duly.worker.isolation import Isolation, needs_record, runs_in_child

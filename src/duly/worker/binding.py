@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from duly.errors import (
     LeaseLost,
     NotInRun,
-    SoftLimitExceeded,
     StoreBusy,
     StoreError,
     WrongConnection,
@@ -23,12 +22,13 @@ from duly.kinds.outcome import Effects, Raised
 from duly.lifecycle import Release, Settled, Verdict, error_of
 from duly.run import returned
 from duly.stores.changes import Changes
-from duly.stores.contract import Placed, Store
+from duly.stores.contract import Placed
 from duly.stores.drive import Operation
 from duly.transactions import AsyncTransaction, Transaction
 from duly.transactions.contract import CutOff, IdledOut, Shield
 from duly.transactions.own import acheck_tied, check_tied, raw_of
 from duly.transactions.words import COMPLETED, ELSEWHERE, TWICE
+from duly.worker.closing import aend, aperform, end, perform
 from duly.worker.endings import Concluded, judge, settlement_of
 from duly.worker.hand import Holding
 from duly.worker.shields import ThreadShield
@@ -36,13 +36,7 @@ from duly.worker.transaction import (
     BUSY_FOR,
     BUSY_PAUSE,
     REFUSED,
-    Act,
-    Ask,
-    Closing,
-    Commit,
     Counter,
-    Pause,
-    Settle,
     check_row,
     commits,
     glance_of,
@@ -252,26 +246,11 @@ class Binding:
             return self._told(ended)
         try:
             if transaction.has_begun and ended.has_returned and commits(ended.verdict):
-                return self._rung(self._perform(transaction, ended))
+                acts = self._counter.closing(ended, transaction)
+                return self._rung(perform(acts, transaction, self._counter.store))
             return self._told(self._explained(ended, is_cut_off=transaction.is_cut_off))
         finally:
-            _end(transaction)
-
-    def _perform(self, transaction: Transaction, ended: Concluded) -> Concluded:
-        acts = self._counter.closing(ended, transaction)
-        step: Callable[[], Act] = lambda: next(acts)  # noqa: E731
-        while True:
-            try:
-                act = step()
-            except StopIteration as stop:
-                concluded: Concluded = stop.value
-                return concluded
-            try:
-                answer = _act(transaction, self._counter.store, act)
-            except Exception as error:
-                step = _throwing(acts, error)
-            else:
-                step = _sending(acts, answer)
+            end(transaction)
 
     async def aclose(self, ended: Concluded) -> Concluded:
         """The async twin of close."""
@@ -280,36 +259,21 @@ class Binding:
             return self.close(ended)
         try:
             if transaction.has_begun and ended.has_returned and commits(ended.verdict):
-                return self._rung(await self._aperform(transaction, ended))
+                acts = self._counter.closing(ended, transaction)
+                return self._rung(await aperform(acts, transaction, self._counter.store))
             return self._told(self._explained(ended, is_cut_off=transaction.is_cut_off))
         finally:
-            await _aend(transaction)
-
-    async def _aperform(self, transaction: AsyncTransaction, ended: Concluded) -> Concluded:
-        acts = self._counter.closing(ended, transaction)
-        step: Callable[[], Act] = lambda: next(acts)  # noqa: E731
-        while True:
-            try:
-                act = step()
-            except StopIteration as stop:
-                concluded: Concluded = stop.value
-                return concluded
-            try:
-                answer = await _aact(transaction, self._counter.store, act)
-            except Exception as error:
-                step = _throwing(acts, error)
-            else:
-                step = _sending(acts, answer)
+            await aend(transaction)
 
     def discard(self) -> None:
         """Undo everything, whatever the run says."""
         if self._transaction is not None:
-            _end(self._transaction)
+            end(self._transaction)
 
     async def adiscard(self) -> None:
         """The async twin of discard."""
         if self._awaited is not None:
-            await _aend(self._awaited)
+            await aend(self._awaited)
         self.discard()
 
     def drop(self) -> None:
@@ -349,61 +313,3 @@ class Binding:
             lost = Raised(UNCOMMITTED, reason="its completion was not committed")
             verdict = judge(holding, Effects(), lambda: lost)
         return Concluded(holding, verdict, () if ended.has_returned else ended.then, meant=meant)
-
-
-def _end(transaction: Transaction) -> None:
-    """Nothing is left of it, and its connection is not lost, whatever happens on the way."""
-    try:
-        transaction.roll_back()
-    finally:
-        transaction.give_back()
-
-
-async def _aend(transaction: AsyncTransaction) -> None:
-    try:
-        await transaction.roll_back()
-    finally:
-        await transaction.give_back()
-
-
-async def undisturbed(closing: Coroutine[Any, Any, T]) -> T:
-    """Await it to its end, whoever wants the caller to stop meanwhile; not beyond the loop's own end."""
-    task = asyncio.ensure_future(closing)
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except (asyncio.CancelledError, SoftLimitExceeded, LeaseLost):
-            continue
-    return task.result()
-
-
-def _sending(acts: Closing, answer: Any) -> Callable[[], Act]:
-    return lambda: acts.send(answer)
-
-
-def _throwing(acts: Closing, error: Exception) -> Callable[[], Act]:
-    return lambda: acts.throw(error)
-
-
-def _act(transaction: Transaction, store: Store, act: Act) -> Any:
-    match act:
-        case Ask(operation=operation):
-            return store.run(operation)
-        case Settle(operation=operation):
-            return transaction.settle(operation)
-        case Commit():
-            return transaction.commit()
-        case Pause(seconds=seconds):
-            return time.sleep(seconds)
-
-
-async def _aact(transaction: AsyncTransaction, store: Store, act: Act) -> Any:
-    match act:
-        case Ask(operation=operation):
-            return await store.arun(operation)
-        case Settle(operation=operation):
-            return await transaction.settle(operation)
-        case Commit():
-            return await transaction.commit()
-        case Pause(seconds=seconds):
-            return await asyncio.sleep(seconds)

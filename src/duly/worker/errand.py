@@ -24,7 +24,8 @@ from duly.job import Claim, Request
 from duly.lifecycle import Settled, Verdict
 from duly.run import UNDECODABLE, Run, Signal, as_current, decide, failed, raised, returned
 from duly.task import Task
-from duly.worker.binding import Binding, undisturbed
+from duly.worker.binding import Binding
+from duly.worker.closing import undisturbed
 from duly.worker.endings import Concluded
 from duly.worker.hand import Holding
 from duly.worker.shields import ChildShield
