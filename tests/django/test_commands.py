@@ -81,7 +81,8 @@ def test_the_task_of_a_killed_worker_is_run_by_the_next(tmp_path: Path, database
         printed, _ = second.communicate(timeout=30)
 
     assert int(note.read_text()) == first.pid
-    assert site.shell(PRELUDE + f"print(hold.get_result({result_id!r}).status)").strip() == "SUCCESSFUL"
+    told = site.shell(PRELUDE + f"r = hold.get_result({result_id!r}); print(r.status, r.attempts, r.errors)")
+    assert told.startswith("SUCCESSFUL 2 [TaskError(exception_class_path='duly.errors.LeaseLost'")
     assert second.returncode == 0, printed
     assert "has ended" in printed
 

@@ -24,7 +24,9 @@ STATUSES: Final = {
     State.CANCELLED: compat.TaskResultStatus.FAILED,
     State.SKIPPED: compat.TaskResultStatus.FAILED,
 }
-FAILURES: Final = ("retry", "fail", "crash", "interrupt")
+LOST: Final = "lease ran out"
+"""The line of a worker that died with the job: when it started is not known, that it tried is."""
+FAILURES: Final = ("retry", "fail", "crash", "interrupt", LOST)
 """Lines of a job's history that tell of an attempt gone wrong."""
 CLASSES: Final = {
     State.CANCELLED: "duly.errors.JobCancelled",
@@ -94,8 +96,8 @@ def result_of(job: Job, declared: Any) -> Any:
     note = read_note(job.context)
     task = as_used(declared, note)
     result = fresh_result(task, job.id, codec.unpack(job.arguments), note.enqueued_at or job.created_at)
-    runs = [line for line in job.history if line.started_at is not None]
-    started = [cast(datetime, line.started_at) for line in runs]
+    runs = [line for line in job.history if line.started_at is not None or line.event == LOST]
+    started = [line.started_at for line in runs if line.started_at is not None]
     workers = [line.worker for line in runs] + ([job.worker] if job.state is State.RUNNING else [])
     fill(
         result,
@@ -151,6 +153,8 @@ def errors_of(job: Job) -> list[Any]:
 
 def _earlier(line: HistoryLine) -> Any:
     text = line.note or f"Attempt {line.attempt + 1} on {line.worker} failed at {line.at.isoformat()}."
+    if line.event == LOST:
+        return compat.TaskError(exception_class_path="duly.errors.LeaseLost", traceback=text)
     return error_from(text, State.FAILED)
 
 
