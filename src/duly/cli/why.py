@@ -54,10 +54,10 @@ def arguments(parser: Parser) -> None:
 def run(args: Arguments) -> int:
     with opened(args) as app:
         job = app.jobs.get(args.task) if args.key is None else _job_of_key(app, args.task, args.key)
-        reasons = _reasons(app, job)
-    sentence = conclusion(reasons)
-    document = {"job": job_row(reasons.job), "conditions": _rows(reasons), "conclusion": sentence}
-    answer(args, document, _text(reasons, sentence))
+        found = reasons(app, job)
+    sentence = conclusion(found)
+    document = {"job": job_row(found.job), "conditions": _rows(found), "conclusion": sentence}
+    answer(args, document, _text(found, sentence))
     return Exit.OK
 
 
@@ -90,7 +90,8 @@ def _no_such_key(app: App, task: str, key: str) -> str:
 # the conditions
 
 
-def _reasons(app: App, job: Job) -> Reasons:
+def reasons(app: App, job: Job) -> Reasons:
+    """Every condition of the claim, the store's and the workers'."""
     standing: Standing | None = app.store.run(app.store.explain(job.id))
     if standing is None:  # committed, but not placed yet: the next worker's look will
         return Reasons(
