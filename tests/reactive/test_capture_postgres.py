@@ -382,3 +382,22 @@ def test_a_key_whose_type_changes_leaves_nothing_behind(shop: Shop) -> None:
 
     assert keys(shop.work()) == [3]
     assert shop.standing().documents == 2
+
+
+def test_a_table_of_somebody_else_is_told_with_the_remedy(shop: Shop, clock: VirtualClock) -> None:
+    theirs, role = f"shop_{shop.place.schema}", f"engine_{shop.place.schema}"
+    shop.say(f"drop schema if exists {role} cascade; drop role if exists {role}; create role {role} login")
+    shop.say(f"create schema {role} authorization {role}; grant usage on schema {theirs} to {role}")
+    url = shop.place.url.replace("postgres@", f"{role}@")
+    store = cast(Changes, PostgresStore(url, clock=clock, namespace=role))
+    store.open()
+    store.run(store.adopt([reaction()]))
+
+    tended = store.run(store.tend(TASK))
+    shop.say(f"grant postgres to {role}")
+    mended = store.run(store.tend(TASK))
+
+    store.close()
+    shop.say(f"drop schema {role} cascade; revoke usage on schema {theirs} from {role}; drop role {role}")
+    assert (tended.condition, mended.condition) == (Condition.PARKED, Condition.ACTIVE)
+    assert f'GRANT "postgres" TO "{role}"' in tended.note

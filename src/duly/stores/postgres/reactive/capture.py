@@ -91,6 +91,7 @@ def _is_installed(shape: Shape, number: int) -> Steps[bool]:
 
 def _install(shape: Shape, number: int) -> Steps[None]:
     """Users wait for us as long as we wait for them, and that is not for long."""
+    yield from _check_owner(shape)
     ((is_held,),) = yield Statement(SQL["seize"], {"relation": shape.table})
     if not is_held:
         raise Busy(f"Table {shape.reaction.table} is busy: its triggers are installed as soon as it is not.")
@@ -101,6 +102,15 @@ def _install(shape: Shape, number: int) -> Steps[None]:
         yield Statement(filled(SQL["drop"], **names), {})
         yield Statement(filled(SQL[f"capture_{event}"], **names), {})
         yield Statement(filled(SQL["enable"], **names), {})
+
+
+def _check_owner(shape: Shape) -> Steps[None]:
+    ((owner, role, is_member),) = yield Statement(SQL["owner"], {"oid": shape.oid})
+    if not is_member:
+        raise Impossible(
+            f"Table {shape.reaction.table} belongs to {owner}, and {role} may not put triggers on it: "
+            f"GRANT {quoted(owner)} TO {quoted(role)}."
+        )
 
 
 def _names(number: int) -> Steps[dict[str, str]]:

@@ -35,6 +35,10 @@ select count(*) from pg_trigger
 where tgrelid = %(oid)s::int8::oid and tgname = any (%(names)s::name[]) and tgenabled = 'A'
     and tgfoid = '{literal}.capture()'::regprocedure and tgargs = %(given)s::bytea
 
+-- name: owner
+select pg_get_userbyid(relowner), current_user::text, pg_has_role(relowner, 'usage')
+from pg_class where oid = %(oid)s::int8::oid
+
 -- name: seize
 select {schema}.seize(%(relation)s)
 
