@@ -141,7 +141,7 @@ def test_p2_a_cloud_that_hangs_is_cut_off_by_the_soft_limit_and_tried_again(
 ) -> None:
     number = f"L800 {project.folder.name}"
     cloud.gates[number] = threading.Event()
-    limits = {"ORDERS_TASK_SOFT_TIME_LIMIT": "1", "ORDERS_TASK_TIME_LIMIT": "20"}
+    limits = {"ORDERS_TASK_SOFT_TIME_LIMIT": "2", "ORDERS_TASK_TIME_LIMIT": "20"}
     project.serve(**limits)
     console = project.console(**limits)
     pk = save(console, number)

@@ -86,10 +86,11 @@ def on_lease(lease_id: int) -> Generator[Lease]:
 
     Nothing but the cloud takes a minute and a half here, so the soft limit counts as a fault of the network.
     """
-    lease = Lease.objects.get(pk=lease_id)
-    log.info("begins")
     try:
+        lease = Lease.objects.get(pk=lease_id)
+        log.info("begins")
         yield lease
+        log.info("done")
     except SoftLimitExceeded as late:
         log.warning("takes too long, and is tried again")
         raise CloudServiceError(f"lease {lease_id}: the cloud took too long") from late
@@ -99,4 +100,3 @@ def on_lease(lease_id: int) -> Generator[Lease]:
     except Exception:
         log.exception("fails, and is not tried again")
         raise
-    log.info("done")
