@@ -9,6 +9,7 @@ from typing import Any
 from tests.django.project.shop.models import Mark
 
 from duly.django import exactly_once
+from duly.django import task as our_task
 from duly.django.compat import PACKAGE
 
 _task: Any = importlib.import_module(PACKAGE).task
@@ -40,3 +41,8 @@ def guarded(text: str = "guarded") -> None:
 def elsewhere(text: str = "elsewhere") -> None:
     """Its effects are in another database."""
     Mark.objects.using("other").create(text=text)
+
+
+@our_task(redact=["pin"])
+def hush(pin: str, *, password: str, note: str) -> None:
+    """Has arguments that are nobody's business."""

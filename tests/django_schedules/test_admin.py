@@ -90,6 +90,24 @@ def test_a_jobs_page_shows_its_error_and_its_history_and_changes_nothing() -> No
     assert "Retry" not in page  # she may only look
 
 
+def _stray(card: str) -> None: ...
+
+
+def test_secrets_among_arguments_are_not_shown() -> None:
+    job = tasks.guarded.using(backend="default").enqueue("rent")
+    secret = tasks.hush.enqueue("4711", password="geheim", note="to be seen")
+    stray: Any = database_engine().task(name="shop.stray")(_stray)
+    unknown = stray.enqueue("4712")
+    database_engine().tasks.pop("shop.stray")
+    client = browser("view_job")
+
+    pages = [text(client.get(f"{JOBS}{one}/change/")) for one in (job.id, secret.id, unknown.id)]
+
+    assert "rent" in pages[0]
+    assert "to be seen" in pages[1]
+    assert not any(word in page for word in ("4711", "geheim", "4712") for page in pages)
+
+
 def test_a_retry_needs_the_permission_and_leaves_a_line_in_the_log() -> None:
     job = failed_job()
     order = {"action": "retry", "_selected_action": [job]}

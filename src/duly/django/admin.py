@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from duly.django.discretion import wish_shown
 from duly.django.doors import Door, ModelAdmin, messages, note
 from duly.django.engines import database_engine
 from duly.django.executions import ledger, main_database
@@ -63,7 +64,9 @@ class TaskExecutionAdmin(ModelAdmin):  # type: ignore[misc]
 
     list_display = ("id", "task", "status", "claims", "hand_overs", "created_at", "completed_at")
     list_filter = ("status", "created_at")
-    search_fields = ("id", "task", "payload")
+    search_fields = ("id", "task")
+    exclude = ("payload",)
+    readonly_fields = ("arguments",)
     actions = ("hand_over_again",)
 
     def get_queryset(self, request: Any) -> Any:
@@ -85,6 +88,10 @@ class TaskExecutionAdmin(ModelAdmin):  # type: ignore[misc]
     def has_retry_permission(self, request: Any) -> bool:
         """Who may change an execution may have it tried again."""
         return bool(request.user.has_perm("duly.change_taskexecution"))
+
+    def arguments(self, execution: Any) -> str:
+        """What it is handed over with."""
+        return wish_shown(execution.wish)
 
     def hand_over_again(self, request: Any, queryset: Any) -> None:
         """The next sweep hands it over, with all its tries."""

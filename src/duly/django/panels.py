@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from duly import codec
 from duly.app import App
 from duly.django import compat, scheduling
+from duly.django.discretion import call_shown, wish_shown
 from duly.django.engines import database_engine, engine, is_ours
 from duly.django.executions import main_database
 from duly.django.scheduling import TICK, furnish
@@ -123,7 +124,7 @@ class JobPanel:
     def details(self, row_id: str) -> Details | None:
         """With its history and its whole error."""
         found = _find_job(row_id)
-        return None if found is None else _job_details(found[1])
+        return None if found is None else _job_details(*found)
 
     def act(self, action: str, ids: Sequence[str], by: str) -> Acted:
         """On whichever engine has the job."""
@@ -173,17 +174,17 @@ def _job_row(job: Job) -> Row:
     return Row(id=job.id, cells=cells)
 
 
-def _job_details(job: Job) -> Details:
+def _job_details(app: App, job: Job) -> Details:
     plain = ("id", "task", "queue", "priority", "key", "state", "reason", "ready_at", "due", "created_at",
              "finished_at", "attempt", "crashes", "deferrals", "generation", "epoch", "worker", "delivery",
-             "arguments", "result", "progress", "tick", "expires_at")  # fmt: skip
-    fields = [(name.replace("_", " "), getattr(job, name)) for name in plain]
+             "result", "progress", "tick", "expires_at")  # fmt: skip
+    fields = [("arguments", call_shown(app, job)), *((name, getattr(job, name)) for name in plain)]
     history = [
         (line.at, line.event, line.attempt, line.epoch, line.worker, line.started_at, line.note)
         for line in job.history
     ]
     return Details(
-        fields=[(name, value) for name, value in fields if value not in (None, "")],
+        fields=[(name.replace("_", " "), value) for name, value in fields if value not in (None, "")],
         error=job.error or "",
         history_columns=("at", "event", "attempt", "epoch", "worker", "started at", "note"),
         history=history,
@@ -221,7 +222,8 @@ class SchedulePanel:
         ]
         shown = [
             ("name", view.name),
-            *wish.items(),
+            *((word, value) for word, value in wish.items() if word not in ("args", "kwargs")),
+            ("arguments", wish_shown(wish)),
             *terms,
             ("last tick", view.last_tick),
             ("next look", view.next_look),
