@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 
 from duly.clock import Clock, SystemClock, boot_id
 from duly.django.compat import connections
-from duly.engine import Duly
+from duly.django.engines import Engine
 from duly.errors import StoreBusy
 from duly.stores.contract import Doorbell, Store
 from duly.stores.drive import Operation
@@ -29,7 +29,7 @@ T = TypeVar("T")
 PATIENCE: Final = timedelta(seconds=5)
 
 
-class MemoryEngine(Duly):
+class MemoryEngine(Engine):
     """An application whose store is Django's connection."""
 
     def __init__(self, alias: str, **options: Any) -> None:
@@ -40,6 +40,12 @@ class MemoryEngine(Duly):
     def store(self) -> Store:
         """Where Django's connection leads just now."""
         return self.premises.stand_in or self._in_memory
+
+    def open(self) -> None:
+        """Nothing to open: the connection is Django's."""
+
+    def close(self) -> None:
+        """Nor to close."""
 
 
 class GuestConnection(CallersConnection):

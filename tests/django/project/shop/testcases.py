@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 from tests.django.project.shop.models import Mark
@@ -28,6 +29,17 @@ class InATransaction(TestCase):  # type: ignore[misc]
     def test_no_request_of_another_test_is_there(self) -> None:
         assert engine().jobs.count() == 0
         mark.using(key="a", unique_for="2m").enqueue("x")
+
+
+class WithNoFile(TestCase):  # type: ignore[misc]
+    """There is nothing to open, and nothing is left behind."""
+
+    def test_opening_the_engine_makes_no_file(self) -> None:
+        engine().open()
+        engine().close()
+
+        assert list(Path.cwd().glob("*in-memory*")) == []
+        assert engine().jobs.count() == 0
 
 
 class WithAWorker(TransactionTestCase):  # type: ignore[misc]
