@@ -19,7 +19,7 @@ import pytest
 from tests.servers_redis import RedisServer, private_server
 from tests.stories.arrange import until
 
-from duly import Decision, JobFailed, Retry, StoreUnavailable
+from duly import Decision, JobFailed, Retry, Run, StoreUnavailable
 from duly.errors import BadRequest, DefinitionError, ResultNotKept
 from duly.integrations.celery import OnCelery
 
@@ -227,6 +227,35 @@ def away() -> Any:
     celery: Any = Celery("away", broker="redis://127.0.0.1:1", set_as_current=False)
     celery.conf.broker_transport_options = {"socket_connect_timeout": 1, "max_retries": 0}
     return celery
+
+
+def test_every_key_of_the_guards_has_an_end(shop: Any, name: str, redis: RedisServer) -> None:
+    guarded = shop.save.using(key=name, unique_for="1m", trailing=True)
+    for version in (1, 2):
+        guarded.enqueue(name, version)
+    shop.deadly_once.enqueue(name)
+    until(lambda: "start 2" in shop.noted(name))
+
+    with redis.client() as client:
+        ends = {key: client.pttl(key) for key in client.keys("{duly}:celery:*")}
+    assert len(ends) >= 3
+    assert [key for key, left in ends.items() if left < 0 and left != -2] == []
+
+
+def test_retries_also_work_where_celery_runs_tasks_at_once() -> None:
+    celery = away()
+    celery.conf.task_always_eager = True
+    app = OnCelery(celery, guards="redis://127.0.0.1:1")
+    attempts: list[int] = []
+
+    @app.task(name="eager", retry=Retry(on=OSError, attempts=3, first="1ms"))
+    def work(run: Run) -> None:
+        attempts.append(run.attempt)
+        raise OSError("away")
+
+    work.enqueue()
+
+    assert attempts == [1, 2, 3]
 
 
 # --- receipts ---------------------------------------------------------------------------------------

@@ -49,9 +49,9 @@ class Projects:
         project.folder.mkdir()
         if kind == "postgres":
             project.environment["ORDERS_DATABASE"] = self._stack.enter_context(fresh_database("orders"))
-        if kind == "celery":
+        if kind in ("celery", "redis"):
             server = self._stack.enter_context(private_server(project.folder))
-            project.queue = "celery"
+            project.queue = "celery" if kind == "celery" else server.url
             project.environment["ORDERS_BROKER"] = f"redis+socket://{server.socket}"
         project.migrate()
         self._stack.callback(project.stop)

@@ -118,6 +118,20 @@ def test_metric_p1_work_is_not_lost_when_a_worker_is_killed_in_mid_task(
     assert cloud.times(number) >= 2
 
 
+@pytest.mark.redis
+@pytest.mark.parametrize("project", ["redis"], indirect=True)
+def test_metric_p1_nor_is_it_with_duly_on_redis(worker: Project, console: Console, cloud: Any) -> None:
+    number = "L900"
+    cloud.gates[number] = threading.Event()
+    pk = save(console, number)
+    until(lambda: cloud.times(number) == 1)
+
+    strike(worker)
+    cloud.gates[number].set()
+
+    until(lambda: found(console, pk)["runsheet"], 60)
+
+
 def strike(project: Project) -> None:
     """On Duly the whole worker, and another takes over. On Celery the task's process, as the kernel does.
 
