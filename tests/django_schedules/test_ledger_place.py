@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.django.project.shop.models import Mark
 from tests.django_schedules.databases import connections
+from tests.django_schedules.test_backends import tell
 
 from duly import Ledger, Receipt, exactly_once
 from duly.errors import DefinitionError, TransactionEnded, WrongConnection
@@ -273,3 +275,7 @@ def test_a_hook_after_the_commit_that_fails_does_not_run_the_body_again(
 
     assert texts(marks) == ["paid"]
     assert "after the commit" in caplog.text
+
+
+def test_a_projects_own_tests_run_in_memory_and_leave_nothing(tmp_path: Path) -> None:
+    assert tell("in_memory", tmp_path) == {"ran": 2, "fine": True}
