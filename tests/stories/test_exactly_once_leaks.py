@@ -23,7 +23,8 @@ from tests.stories.effects import Effects
 
 from duly import Duly, Run, SoftLimitExceeded
 from duly.errors import StoreError
-from duly.executors.threads import Threads, shielded
+from duly.executors.threads import Threads
+from duly.shield import shielded
 from duly.stores.postgres import PostgresStore
 from duly.transactions.postgres import PostgresSource
 from duly.transactions.postgres_wires import BodyConnection

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Final, Protocol, TypeVar
 
+from duly.shield import shield_by
+
 T = TypeVar("T")
 
 # A real-time signal, because bodies and their libraries use SIGALRM, SIGUSR1 and SIGUSR2 themselves.
@@ -55,6 +57,7 @@ class Interrupts:
     def install(self) -> None:
         """Listen for the signal; main thread only."""
         signal.signal(SIGNAL, self._on_signal)
+        shield_by(self.shielded)
 
     def begin(self, number: int) -> None:
         """From here on wishes for this errand count, and older ones are void."""
@@ -83,10 +86,10 @@ class Interrupts:
         if not was_shielded:
             self._deliver(None)
 
-    def shielded(self, act: Callable[[], None]) -> None:
-        """Do one thing under the shield."""
+    def shielded(self, act: Callable[[], T]) -> T:
+        """Do one thing under the shield; its value is lost to a wish that was waiting."""
         with self.shield():
-            act()
+            return act()
 
     @property
     def has_wish(self) -> bool:

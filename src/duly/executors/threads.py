@@ -23,6 +23,7 @@ from typing import Any, Final, TypeVar
 from duly.errors import SoftLimitExceeded
 from duly.executors.deadlines import Deadlines
 from duly.executors.errands import PoolClosed, Stopped
+from duly.shield import shield_by
 
 T = TypeVar("T")
 Body = Callable[[], Any]
@@ -95,6 +96,8 @@ class Token:
 
     def step_outside(self, act: Callable[[], T]) -> T:
         """Do this outside the fence; an interrupt that comes meanwhile is raised on the way back in."""
+        if self.thread is None:  # it is outside already
+            return act()
         try:
             with self.fence:
                 self.thread = None
@@ -242,15 +245,6 @@ def _call_off(token: Token, exception: type[BaseException]) -> bool:
 _here = threading.local()
 
 
-def shielded(act: Callable[[], T]) -> T:
-    """In a body's thread: do something short that no interrupt may tear apart. One that comes waits for it.
-
-    What the act makes it must keep by itself: its value is lost to an interrupt that was waiting.
-    """
-    token: Token | None = getattr(_here, "token", None)
-    return act() if token is None else token.step_outside(act)
-
-
 def is_interrupt_waiting() -> bool:
     """Inside `shielded`: whether an interrupt waits for its end. Whoever waits there himself should look."""
     token: Token | None = getattr(_here, "token", None)
@@ -260,6 +254,7 @@ def is_interrupt_waiting() -> bool:
 def _attempt(token: Token) -> None:
     try:
         _here.token = token
+        shield_by(token.step_outside)
         token.enter()
         token.result = token.body()
     except BaseException as failure:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from duly.executors import threads
 from duly.executors.interrupts import INTERRUPTS
+from duly.shield import shielded
 
 
 class ThreadShield:
@@ -14,7 +15,7 @@ class ThreadShield:
 
     def __call__(self, act: Callable[[], None]) -> None:
         """Do it; an interrupt that comes meanwhile is raised afterwards."""
-        threads.shielded(act)
+        shielded(act)
 
     @property
     def is_struck(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import psycopg
 
+from duly.shield import shielded
 from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation
 from duly.stores.postgres.address import PATIENCE, check_namespace, parse
@@ -132,6 +133,9 @@ class Driver:
 
     def run(self, operation: Operation[T]) -> T:
         """Perform in one transaction."""
+        return shielded(lambda: self._persist(operation))  # a body may be struck in here
+
+    def _persist(self, operation: Operation[T]) -> T:
         pool = self._ready()
         attempt = self._attempt(operation)
         while True:

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from duly.clock import Clock, SystemClock
 from duly.errors import DefinitionError, MissingExtra, WrongConnection
 from duly.job import Delivery
+from duly.shield import shielded
 from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation, Statement
 
@@ -143,6 +144,9 @@ class Driver:
 
     def run(self, operation: Operation[T]) -> T:
         """Perform; each statement of the operation is one script, and atomic."""
+        return shielded(lambda: self._talk(operation))  # a body may be struck in here
+
+    def _talk(self, operation: Operation[T]) -> T:
         self._ready()
         try:
             answer = self._perform(operation)

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from duly.clock import Clock, SystemClock
 from duly.errors import StoreBusy, StoreRefused
+from duly.shield import shielded
 from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation
 from duly.stores.rings import ring_after_commit
@@ -169,6 +170,9 @@ class Driver:
 
     def run(self, operation: Operation[T]) -> T:
         """Perform in one transaction, shared with whatever other threads write at the moment."""
+        return shielded(lambda: self._write_or_read(operation))  # a body may be struck in here
+
+    def _write_or_read(self, operation: Operation[T]) -> T:
         if operation.writes:
             refuse_second_writer(self.path, operation.name)
         desk = self._ready()
