@@ -12,8 +12,9 @@ from tests.django.project.shop import tasks
 from tests.django.site import OURS, Site, django_version
 
 from duly import Retry
-from duly.django import compat
+from duly.django import compat, engine
 from duly.errors import BadRequest
+from duly.testing import virtual
 
 Status: Any = compat.TaskResultStatus
 BACKENDS = ("immediate", "dummy")
@@ -59,6 +60,22 @@ def test_the_dummy_one_remembers_what_was_asked_for() -> None:
     tasks.add.using(backend="dummy", key="sum").enqueue(1, 2)
 
     assert [(result.task.key, result.args) for result in backend.results] == [("sum", [1, 2])]
+
+
+def test_under_the_virtual_clock_a_task_waits_and_is_tried_again(default: str) -> None:
+    with virtual(engine()) as clock:
+        waiting = tasks.add.using(run_after=timedelta(hours=1)).enqueue(1, 2)
+        tried = tasks.stubborn.enqueue(2)
+        clock.run_due()
+        tried.refresh()
+        waiting.refresh()
+        before = waiting.status
+        clock.advance("1h")
+        clock.run_due()
+        waiting.refresh()
+
+    assert (tried.status, tried.attempts, len(tried.errors)) == (Status.SUCCESSFUL, 2, 1)
+    assert (before, waiting.status) == (Status.READY, Status.SUCCESSFUL)
 
 
 def test_under_djangos_test_runner_requests_live_in_the_tests_own_database(tmp_path: Path) -> None:

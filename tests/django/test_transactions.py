@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -154,12 +155,39 @@ def test_jobs_for_another_store_leave_with_the_commit_through_the_outbox(default
     assert [mark.text for mark in Mark.objects.all()] == ["job"]
 
 
+@pytest.mark.redis
+def test_jobs_for_another_store_go_there_at_once_unless_told_to_wait(default: str, tmp_path: Any) -> None:
+    with settings(TASKS=options(url=shared_url(), namespace=namespace_of(tmp_path))):
+        with undone():
+            tasks.mark.enqueue("job")
+        arrived = engine().jobs.count()
+        engine().close()
+
+    assert arrived == 1
+
+
 # --- engines ------------------------------------------------------------------------------------------
 
 
 def test_there_is_one_engine_for_one_place(default: str) -> None:
     assert engine() is engine("default")
     assert engine("other") is not engine("default")
+
+
+def test_threads_share_the_engine_though_each_has_a_backend(default: str) -> None:
+    found: list[Any] = []
+
+    def look() -> None:
+        found.append((compat.task_backends["default"], engine()))
+
+    for _ in range(2):
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+
+    (one, first), (other, second) = found
+    assert one is not other
+    assert first is second
 
 
 def test_an_engine_follows_the_database_that_takes_anothers_place(default: str, tmp_path: Any) -> None:
