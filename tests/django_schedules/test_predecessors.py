@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from collections.abc import Callable
 from datetime import timedelta
@@ -79,7 +80,9 @@ def test_2_an_operators_pause_outlives_a_restart(clockwork: Clockwork, handed: H
     assert ids(handed) == ["minutely@2026-11-16T12:03:00Z"]
 
 
-def test_3_a_row_with_the_name_of_a_code_schedule_is_an_error(clockwork: Clockwork) -> None:
+def test_3_a_row_with_the_name_of_a_code_schedule_is_an_error(
+    clockwork: Clockwork, caplog: pytest.LogCaptureFixture
+) -> None:
     made = row("nightly")
     clockwork.schedule(tasks.guarded, cron=NIGHTLY, name="nightly")
 
@@ -89,6 +92,7 @@ def test_3_a_row_with_the_name_of_a_code_schedule_is_an_error(clockwork: Clockwo
         scheduler.check_names()
     follow(clockwork)  # a row that came later, past the admin: the code's stays in force
     made.refresh_from_db()
+    assert "stands still" in caplog.text
     assert (made.cron, clockwork.app.schedule_terms["nightly"]["cron"]) == (NIGHTLY, NIGHTLY)
 
 
@@ -300,6 +304,46 @@ def test_a_deleted_row_stands_still_and_a_new_one_of_its_name_begins_afresh(
 
     assert while_gone == []
     assert ids(handed) == ["row@2026-11-16T12:06:00Z"]
+
+
+def test_a_row_that_cannot_be_served_is_told_of_once_and_costs_no_other_its_turn(
+    clockwork: Clockwork, handed: Handed, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("broken", "whole"):
+        row(name, cron="* * * * *")
+    DatabaseSchedule.objects.filter(name="broken").update(task="shop.tasks.gone")
+    DatabaseSchedule.objects.update(created_at=clockwork.clock.now())
+    follower = follow(clockwork)
+
+    follower.look()
+    clockwork.tick()
+    clockwork.tick(minutes=1)
+
+    assert caplog.text.count("'broken' stands still") == 1
+    assert ids(handed) == ["whole@2026-11-16T12:01:00Z"]
+
+
+async def test_a_worker_that_serves_takes_up_a_schedule_that_comes_later(clockwork: Clockwork) -> None:
+    clockwork.clock.advance(timedelta(hours=1))
+    scheduling.furnish(clockwork.app)
+    late = scheduling.declare(
+        tasks.guarded.using(backend="dummy"),
+        "late",
+        ((), {}),
+        {"every": "1s", "start": clockwork.clock.now()},
+    )
+
+    async with clockwork.app.worker(queues=[scheduling.QUEUE]):
+        clockwork.app.schedule_terms["late"] = late.terms()
+        await asyncio.to_thread(scheduling.bring, clockwork.app, [late])
+        clockwork.clock.advance(timedelta(seconds=5))
+        for _ in range(400):
+            if await asyncio.to_thread(TaskExecution.objects.filter(id__startswith="late@").exists):
+                break
+            clockwork.app.store.ring()
+            await asyncio.sleep(0.05)
+
+    assert await asyncio.to_thread(TaskExecution.objects.filter(id__startswith="late@").exists)
 
 
 def test_effects_in_another_database_are_guarded_there(clockwork: Clockwork, handed: Handed) -> None:

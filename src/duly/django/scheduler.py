@@ -44,6 +44,7 @@ class Follower:
     def __init__(self, app: App) -> None:
         self._app = app
         self._brought: dict[str, dict[str, Any]] = {}
+        self._complaints: dict[str, str] = {}
 
     def look(self) -> None:
         """Bring what is new or changed; what was deleted or disabled stands still from now on."""
@@ -58,14 +59,21 @@ class Follower:
 
     def _declared(self, row: Any) -> Any:
         """One row that cannot be served costs nobody but itself."""
-        if row.name in scheduling.registry:
-            log.error("database schedule %r stands still: %s", row.name, clash(row.name))
-            return None
         try:
-            return row.declared()
+            if row.name in scheduling.registry:
+                raise DefinitionError(clash(row.name))
+            declared = row.declared()
         except Exception as error:
-            log.error("database schedule %r stands still: %s", row.name, error)
+            self._complain(row.name, str(error))
             return None
+        self._complaints.pop(row.name, None)
+        return declared
+
+    def _complain(self, name: str, text: str) -> None:
+        """Once: it is looked at every few seconds."""
+        if self._complaints.get(name) != text:
+            self._complaints[name] = text
+            log.error("database schedule %r stands still: %s", name, text)
 
 
 def rows() -> list[Any]:
