@@ -378,33 +378,6 @@ def test_too_many_changes_become_a_look_at_every_row(shop: Shop, monkeypatch: py
     assert keys(shop.work()) == list(range(12))
 
 
-def test_without_a_worker_the_log_of_changes_stops_growing(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("duly.stores.changes.MOST_CHANGES", 500)
-    monkeypatch.setattr("duly.stores.changes.LARGEST_LOG", 8192)
-    monkeypatch.setattr("duly.stores.sqlite.reactive.planning.FLOOD", 20)
-    shop.follow()
-    is_postgres = shop.place.name == "postgres"
-    log = f"{shop.place.schema}.change" if is_postgres else "duly_change"
-    limited = "set duly.change_log_limit = 8192; " if is_postgres else ""
-    numbers = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 500)"
-    shop.say(f"insert into orders {numbers} select i, 'new', i, '' from n")
-    shop.say(f"{limited}update orders set note = '' where id < 3")
-    grown = shop.say(f"select count(*) from {log}")
-
-    for number in range(1, 30):
-        shop.say(f"{limited}update orders set status = 'paid' where id = {number}")
-
-    assert shop.say(f"select count(*) from {log}") == grown
-    shop.settle_down(limit=10)
-    assert keys(shop.work()) == list(range(1, 30))
-    shop.say(f"{limited}update orders set status = 'paid' where id = 30")
-    shop.settle_down(limit=10)
-    assert keys(shop.work()) == [30]
-    assert shop.standing().is_scanning is False
-
-
 def test_cancelled_by_hand_is_not_planned_again_by_itself(shop: Shop) -> None:
     from duly.stores.contract import Cancel, Selection
 

@@ -312,6 +312,24 @@ class OtherPlace:
         self.url, self.user, self.store, self.schema = place.url, place.user, store, schema
 
 
+def test_without_a_worker_the_log_of_changes_stops_growing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.stores.changes.LARGEST_LOG", 8192)
+    shop.follow()
+    limited = "set duly.change_log_limit = 8192; "
+    shop.say("insert into orders (id, status) select i, 'new' from generate_series(1, 500) as i")
+
+    for number in range(1, 30):
+        shop.say(f"{limited}update orders set status = 'paid' where id = {number}")
+
+    assert shop.say(f"select count(*) from {shop.place.schema}.change") == [(500,)]
+    shop.settle_down(limit=10)
+    assert keys(shop.work()) == list(range(1, 30))
+    shop.say(f"{limited}update orders set status = 'paid' where id = 30")
+    assert shop.say(f"select count(*) from {shop.place.schema}.change") == [(1,)]
+
+
 def test_an_alarm_outlives_the_transactions_that_lean_on_it(shop: Shop) -> None:
     """One that found a mark standing must not be looked at before it is over."""
     shop.follow()

@@ -22,10 +22,8 @@ ABANDONED: Final = timedelta(minutes=10)
 """How long no worker may have known a task before nothing is planned for it."""
 FLOOD: Final = 100_000
 """Unplanned changes above which a look at every row is cheaper."""
-MOST_CHANGES: Final = 1_000_000
-"""SQLite: unplanned changes above which triggers append no more, since every row will be looked at anyway."""
 LARGEST_LOG: Final = 268_435_456
-"""PostgreSQL: the same in bytes, some five million changes."""
+"""Bytes, on PostgreSQL, above which triggers append no more: some five million changes."""
 
 
 class Condition(StrEnum):

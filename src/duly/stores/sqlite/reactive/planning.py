@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from duly.job import Decision, Request, State
 from duly.reactive.plan import Plan, Record, Sight, decide, request_for, sight_of
 from duly.reactive.reaction import Reaction
-from duly.stores import changes
 from duly.stores.changes import FLOOD, Impossible, Planned
 from duly.stores.drive import Statement, Steps, Trial
 from duly.stores.following.adoption import scan_text
@@ -48,9 +47,8 @@ def plan(world: World, limit: int) -> Steps[Planned]:
     ((last, count),) = yield Statement(CHANGE["last"], {"limit": limit})
     if last is None:
         return Planned()
-    is_full = bool((yield Statement(CHANGE["is_full"], {"most": changes.MOST_CHANGES})))
-    if is_full or (yield from _is_flooded()):
-        return (yield from _look_at_all(is_full=is_full))
+    if (yield from _is_flooded()):
+        return (yield from _look_at_all())
     runs = 0
     for (source,) in (yield Statement(CHANGE["sources"], {"last": last})):
         for number, definition in (yield Statement(REACTION["of_source"], {"source": source})):
@@ -70,10 +68,10 @@ def _is_flooded() -> Steps[bool]:
     return bool(last - first >= FLOOD)
 
 
-def _look_at_all(*, is_full: bool) -> Steps[Planned]:
-    """More changes than it is worth to go through, or than were written down: look at every row instead."""
+def _look_at_all() -> Steps[Planned]:
+    """More changes than it is worth to go through: look at every row instead."""
     ((first, last),) = yield Statement(CHANGE["flood"])
-    for (source,) in (yield Statement(CHANGE["all_sources"], {"is_full": is_full})):
+    for (source,) in (yield Statement(CHANGE["all_sources"])):
         yield Statement(REACTION["scan_source"], {"source": source, "scan": scan_text()})
     yield Statement(CHANGE["consume"], {"last": last})
     return Planned(last - first + 1)

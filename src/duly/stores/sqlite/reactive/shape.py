@@ -15,7 +15,6 @@ from typing import Any
 
 from duly.reactive.plan import Terms
 from duly.reactive.reaction import Reaction
-from duly.stores import changes
 from duly.stores.changes import Anatomy, key_of, watch_of
 from duly.stores.tables.texts import statements
 
@@ -92,7 +91,6 @@ class Shape:
             "old": ", ".join(f"old.{quoted(one)}" for one in self.key),
             "watch": self.listed(self.watch),
             "key_names": ", ".join(map(quoted, self.key)),
-            "most": str(changes.MOST_CHANGES),
         }
         return filled(SQL[name], **(names | words | {"where": self.reaction.where or "true"}))
 

@@ -14,12 +14,7 @@ select (select min(number) from duly_change), (select max(number) from duly_chan
 select distinct source from duly_change where number <= :last
 
 -- name: all_sources
--- Tables with changes; where triggers have stopped appending, every table.
-select number from duly_source
-where :is_full or exists (select 1 from duly_change where source = duly_source.number)
-
--- name: is_full
-select 1 from duly_change where number = :most
+select distinct source from duly_change
 
 -- name: consume
 delete from duly_change where number <= :last
