@@ -101,8 +101,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="duly-bench-") as folder:
-        places = {"sqlite": lambda: f"sqlite:///{folder}/bench.db", "postgres": postgres_url}
-        for url in [args.url] if args.url else [places[store]() for store in args.stores]:
+        own = [f"sqlite:///{folder}/bench.db" if one == "sqlite" else postgres_url() for one in args.stores]
+        for url in [args.url] if args.url else own:
             print(f"--- {url.partition(':')[0]}", flush=True)
             measure(url, args.rows)
 
