@@ -8,6 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.django.project.shop.models import Mark
 from tests.django_schedules.databases import connections
@@ -251,6 +252,34 @@ def test_an_async_body_is_refused_with_the_remedy(ledger: Ledger) -> None:
 
     with pytest.raises(DefinitionError, match="plain `def`"):
         asyncio.run(call())
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("alias", ["postgres"], indirect=True)
+def test_a_connection_that_the_server_cut_off_is_made_anew(ledger: Ledger, alias: str, marks: Any) -> None:
+    receipt = ledger.issue("pay", execution_id=new_id()).id
+    assert marks.count() == 0  # Django holds a connection now
+    pid = connections[alias].connection.info.backend_pid
+    with psycopg.connect(connections[alias].connection.info.dsn, autocommit=True) as other:
+        other.execute("select pg_terminate_backend(%s)", (pid,))
+
+    view = ledger.get(receipt)
+
+    assert view is not None
+    assert view.state is ReceiptState.PENDING
+
+
+def test_rows_that_are_being_read_go_on_being_read(ledger: Ledger, marks: Any) -> None:
+    ledger.open()
+    for number in range(5):
+        marks.create(text=str(number))
+
+    read: list[str] = []
+    for mark in marks.order_by("text").iterator(chunk_size=1):
+        ledger.issue("pay", execution_id=new_id())
+        read.append(mark.text)
+
+    assert read == ["0", "1", "2", "3", "4"]
 
 
 def test_a_connection_to_another_database_is_refused(ledger: Ledger) -> None:

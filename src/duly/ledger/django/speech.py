@@ -53,8 +53,11 @@ def is_inside(connection: Any) -> bool:
 
 @contextmanager
 def opened(connection: Any) -> Generator[Any, None, None]:
-    """A connection that works; who opens it closes it. One in memory stays open, as Django sees to."""
-    if connection.connection is not None and not connection.in_atomic_block:
+    """A connection that works; who opens it closes it. One in memory stays open, as Django sees to.
+
+    One that is merely older than CONN_MAX_AGE is left alone: its owner may be reading rows from it.
+    """
+    if connection.errors_occurred and not connection.in_atomic_block:
         connection.close_if_unusable_or_obsolete()
     was_open = connection.connection is not None
     try:
