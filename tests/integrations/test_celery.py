@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
+import json
 import os
 import signal
 import sqlite3
@@ -100,6 +102,33 @@ def test_arguments_that_do_not_fit_are_refused_at_enqueue(shop: Any) -> None:
         shop.add.enqueue(1)
 
 
+def test_redacted_arguments_are_in_no_event_of_celerys(shop: Any, name: str, redis: RedisServer) -> None:
+    shop.sign_in.using(queue_name="nobody serves this").enqueue(name, "hunter2")
+    shop.save.using(queue_name="nobody serves this").enqueue(name, 1)
+
+    with redis.client() as client:
+        texts = client.lrange("nobody serves this", 0, -1)
+    said = {
+        message["headers"]["task"]: message["headers"]["kwargsrepr"] for message in map(json.loads, texts)
+    }
+    assert said[shop.sign_in.name] == "…"
+    assert name in said[shop.save.name]
+
+
+def test_nor_are_they_when_it_is_tried_again(shop: Any, name: str, redis: RedisServer) -> None:
+    shop.sign_in.enqueue(name, "hunter2")
+    until(lambda: shop.noted(name))
+
+    with redis.client() as client:
+        held = until(lambda: [text for text in client.hvals("unacked") if name in b64_body(text)])
+    assert [json.loads(text)[0]["headers"]["kwargsrepr"] for text in held] == ["…"]
+
+
+def b64_body(text: str) -> str:
+    """The body of a message that a worker holds until its time comes."""
+    return base64.b64decode(json.loads(text)[0]["body"]).decode()
+
+
 # --- failing ----------------------------------------------------------------------------------------
 
 
@@ -148,7 +177,7 @@ def test_a_task_that_kills_its_process_every_time_is_given_up(
     shop.deadly.enqueue(name)
 
     log = redis.folder / "worker.log"
-    until(lambda: "CrashedTooOften" in log.read_text())
+    until(lambda: "CrashedTooOften" in log.read_text(), 60)
     assert shop.noted(name) == ["start"] * 3
 
 

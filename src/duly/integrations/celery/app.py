@@ -84,9 +84,7 @@ class OnCelery(App):
             raise DefinitionError(
                 "Celery runs one-off tasks: perpetual and reactive ones need a worker of Duly's."
             )
-        options = celery_options(
-            read_options(function, given)
-        )  # first: what is refused stays unknown
+        options = celery_options(read_options(function, given))  # first: what is refused stays unknown
         task = super()._add(function, given)
 
         def perform(carrier: Any, packet: dict[str, Any]) -> Any:
@@ -146,6 +144,7 @@ class OnCelery(App):
         try:
             self._carriers[request.task].apply_async(
                 kwargs={"packet": packet.written()},
+                kwargsrepr=packet.shown(self.tasks[request.task].options),
                 task_id=request.id,
                 retry=False,  # the caller of enqueue is told, at once, and decides
                 **self._routing(request, answer.wait),

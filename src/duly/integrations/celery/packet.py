@@ -49,6 +49,10 @@ class Packet:
         """As a message."""
         return asdict(self)
 
+    def shown(self, options: Options) -> str:
+        """What Celery's events and logs may say about the arguments."""
+        return "…" if options.redact else self.arguments
+
     def failed(self, now: datetime) -> Packet:
         """The next try after a failure."""
         return replace(self, attempt=self.attempt + 1, first_failure=self.first_failure or now.isoformat())

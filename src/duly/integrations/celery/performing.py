@@ -90,7 +90,11 @@ class Delivery:
     def _again(self, packet: Packet, seconds: float, cause: BaseException | None) -> NoReturn:
         reason = cause if isinstance(cause, Exception) else None
         raise self._carrier.retry(
-            exc=reason, countdown=seconds, kwargs={"packet": packet.written()}, throw=False
+            exc=reason,
+            countdown=seconds,
+            kwargs={"packet": packet.written()},
+            kwargsrepr=packet.shown(self._task.options),
+            throw=False,
         )
 
     # What died before.
