@@ -5,9 +5,11 @@ A process can have one set of settings. Tests that need others use `override_set
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +47,7 @@ def new_database(name: str) -> str:
 def set_up() -> None:
     """Have the project in this process, on SQLite files of its own, migrated."""
     folder = tempfile.mkdtemp(prefix="duly-site-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["DULY_SITE_FOLDER"] = folder
     os.environ["DJANGO_SETTINGS_MODULE"] = SETTINGS
     django: Any = importlib.import_module("django")

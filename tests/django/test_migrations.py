@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from tests.django.site import Site, call
+from tests.django.test_transactions import settings
 
-from duly.django import migrations
-from duly.django.steps import LAYOUTS, Step
+from duly.django import compat, migrations
+from duly.django.steps import LAYOUTS, Step, missing_steps
 
 
 def test_the_engine_finds_its_tables_where_migrate_made_them(tmp_path: Path) -> None:
@@ -35,6 +36,30 @@ def test_every_step_of_a_store_is_a_migration(layout: str, vendor: str) -> None:
     applied = {step.number for step in operations if isinstance(step, Step) and step.layout == layout}
 
     assert {step.number for step in LAYOUTS[layout].steps(vendor)} <= applied
+
+
+class Nowhere:
+    """A router that keeps the tables of Duly out of one database."""
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
+        return False if (db, app_label) == ("sketch", "duly") else None
+
+
+def test_a_router_decides_which_databases_get_the_tables(tmp_path: Path) -> None:
+    handler: Any = compat.connections
+    handler.settings["sketch"] = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "a.sqlite3")}
+    handler.configure_settings(handler.settings)
+
+    with settings(DATABASE_ROUTERS=["tests.django.test_migrations.Nowhere"]):
+        call("migrate", database="sketch", verbosity=0)
+        missing = missing_steps("sketch")
+    tables = handler["sketch"].introspection.table_names()
+    handler["sketch"].close()
+    del handler["sketch"], handler.settings["sketch"]
+
+    assert [name for name in tables if name.startswith("duly_")] == []
+    assert "shop_mark" in tables
+    assert missing == []
 
 
 def test_nothing_is_left_to_migrate() -> None:

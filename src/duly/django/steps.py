@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from duly.clock import SystemClock
-from duly.django.compat import connections, settings
+from duly.django.compat import connections, router, settings
 from duly.django.place import backend_options, place_of
 from duly.stores.sqlite import migrate as sqlite
 from duly.stores.sqlite.connection import spelling
@@ -72,7 +72,7 @@ def missing_steps(alias: str) -> list[str]:
     """What the code ships and a database lacks, by name."""
     connection = connections[alias]
     kind = VENDORS.get(connection.vendor)
-    if kind is None:
+    if kind is None or not router.allow_migrate(alias, "duly"):
         return []
     with connection.schema_editor(collect_sql=True) as editor:
         return [
@@ -124,7 +124,7 @@ class Step(Operation):  # type: ignore[misc]
     def _tables(self, app_label: str, schema_editor: Any) -> Iterator[Tables]:
         connection = schema_editor.connection
         kind = VENDORS.get(connection.vendor)
-        if kind is None:
+        if kind is None or not router.allow_migrate(connection.alias, app_label):
             return
         layout = LAYOUTS[self.layout]
         for namespace in layout.namespaces(connection.alias):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Final
 
+from duly.django.compat import router
 from duly.ledger import Ledger
 
 Operation: Any = importlib.import_module("django.db.migrations.operations.base").Operation
@@ -59,7 +60,8 @@ class ExecutionsView(Operation):  # type: ignore[misc]
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """The ledger makes what is missing, as it does when nobody migrates."""
         connection = schema_editor.connection
-        if schema_editor.collect_sql or connection.vendor not in VIEWS:
+        is_wanted = connection.vendor in VIEWS and router.allow_migrate(connection.alias, app_label)
+        if schema_editor.collect_sql or not is_wanted:
             return
         Ledger(f"django:{connection.alias}").migrate()
         schema_editor.execute("drop view if exists duly_django_execution", params=None)
