@@ -35,7 +35,7 @@ def main() -> None:
         try:
             exec(json.loads(line), space)  # noqa: S102 - that is what it is for
             answer = {"answer": space.pop("answer", None)}
-        except Exception:
+        except (Exception, SystemExit):
             answer = {"error": traceback.format_exc()}
         print(json.dumps(answer, default=str), flush=True)
 

@@ -33,6 +33,13 @@ def celery(folder: Path, cloud: Any) -> Iterator[Console]:
     console.close()
 
 
+def test_the_migrations_have_everything_that_the_models_say(duly: Console) -> None:
+    duly.ask(
+        "from django.core.management import call_command\n"
+        "call_command('makemigrations', check_changes=True, dry_run=True, verbosity=0)"  # else: SystemExit
+    )
+
+
 # --- 1: delivery and limits -------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ SECRET_KEY = os.environ.get("ORDERS_SECRET_KEY", "an example has no secrets")
 DEBUG = os.environ.get("ORDERS_DEBUG") == "1"
 ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
 USE_TZ = True
+TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 ROOT_URLCONF = "orders_site.urls"
 STATIC_URL = "/static/"
