@@ -20,6 +20,7 @@ from duly.errors import (
     WrongSignature,
 )
 from duly.events import Events
+from duly.failures import Failures
 from duly.handle import Handle
 from duly.homes import calling_module, written_at
 from duly.job import Decision, Delivery, Job, Request
@@ -70,6 +71,7 @@ class App:
         self.premises = Premises(self.settings, self.clock)
         self.events = Events()
         self.jobs = Jobs(lambda: self.store)
+        self.failures = Failures(lambda: self.store)
         self.reactions = Reactions(lambda: self.store, lambda: self.jobs)
         self.schedules = Schedules(self._schedule_desk())
 

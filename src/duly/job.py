@@ -217,6 +217,10 @@ class Job:
     reason: str = ""
     """Why it is in this state: `superseded by ID`, `expired`, `interrupted, outcome unknown`."""
     error: str | None = None
+    fingerprint: str | None = None
+    """The name that its error has in common with others of the same cause; None without an error."""
+    failed_at: datetime | None = None
+    """When that error happened; None without one."""
     result: str | None = None
     is_parked: bool = False
     is_suspect: bool = False

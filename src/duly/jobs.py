@@ -64,7 +64,7 @@ class Jobs:
     # looking
 
     def list(self, *, limit: int = 100, before: int | None = None, **filters: Any) -> JobList:
-        """Jobs, newest first. Filters: task, state, key, queue, error (a part of its text)."""
+        """Jobs, newest first. Filters: task, state, key, queue, error (a part of its text), fingerprint."""
         return self._run(self._find(limit, before, filters))
 
     async def alist(self, *, limit: int = 100, before: int | None = None, **filters: Any) -> JobList:
@@ -237,7 +237,7 @@ def id_of(job: str | HasId) -> str:
 
 def selection(filters: dict[str, Any]) -> Selection:
     """Filters as people write them, to the store's terms."""
-    known = {"ids", "task", "state", "queue", "key", "error"}
+    known = {"ids", "task", "state", "queue", "key", "error", "fingerprint"}
     unknown = set(filters) - known
     if unknown:
         raise TypeError(
@@ -250,6 +250,7 @@ def selection(filters: dict[str, Any]) -> Selection:
         queues=_names(filters.get("queue")),
         key=filters.get("key"),
         error=filters.get("error"),
+        fingerprint=filters.get("fingerprint"),
     )
 
 

@@ -27,12 +27,13 @@ class Entry(NamedTuple):
     name: str
     summary: str
     place: str
-    """module:NAME of its Command."""
+    """module:NAME of its Command; the module's whole name where it is not one of the command line's own."""
 
     def load(self) -> Command:
         """Import it now."""
         module, _, name = self.place.partition(":")
-        command: Command = getattr(importlib.import_module(f"duly.cli.{module}"), name)
+        whole = module if "." in module else f"duly.cli.{module}"
+        command: Command = getattr(importlib.import_module(whole), name)
         return command
 
 
@@ -41,8 +42,11 @@ COMMANDS = {
     for entry in (
         Entry("worker", "run the tasks of an application", "worker:WORKER"),
         Entry("status", "how many jobs wait, run and fail; who works; what is held", "status:STATUS"),
+        Entry("top", "queues, workers and running jobs, live", "top:TOP"),
+        Entry("health", "whether a worker on this machine can take work", "health:HEALTH"),
         Entry("jobs", "list jobs, newest first", "jobs:JOBS"),
         Entry("show", "one job with its history", "show:SHOW"),
+        Entry("failures", "what goes wrong, by cause", "failures:FAILURES"),
         Entry("why", "why a job is not running now", "why:WHY"),
         Entry("retry", "run finished jobs once more", "orders:RETRY"),
         Entry("cancel", "cancel waiting jobs, ask running ones to stop", "orders:CANCEL"),
@@ -50,6 +54,9 @@ COMMANDS = {
         Entry("resume", "let a held task, queue or schedule go on", "holds:RESUME"),
         Entry("schedules", "what runs by itself, and when next", "schedules:SCHEDULES"),
         Entry("trigger", "run a schedule once now", "schedules:TRIGGER"),
+        Entry(
+            "dashboard", "a web page that shows all this and takes orders", "duly.dashboard.command:DASHBOARD"
+        ),
         Entry("reconcile", "look at every row of the tables that tasks follow", "reconcile:RECONCILE"),
         Entry("migrate", "bring the store's schema up to this version", "migrate:MIGRATE"),
         Entry("move", "carry everything to another store", "move:MOVE"),

@@ -40,6 +40,7 @@ def job_row(job: Job) -> dict[str, Any]:
         "worker": job.worker,
         "reason": job.reason,
         "error": last_line(job.error) or None,
+        "fingerprint": job.fingerprint,
     }
 
 
@@ -48,6 +49,7 @@ def job_document(job: Job, arguments: Any) -> dict[str, Any]:
     return {
         **job_row(job),
         "error": job.error,
+        "failed_at": stamp(job.failed_at),
         "cycle": job.cycle,
         "delivery": str(job.delivery),
         "expires_at": stamp(job.expires_at),

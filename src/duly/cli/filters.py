@@ -14,7 +14,7 @@ from duly.kinds import periodic
 if TYPE_CHECKING:
     from duly.app import App
 
-FILTERS = ("task", "state", "queue", "key", "error")
+FILTERS = ("task", "state", "queue", "key", "error", "fingerprint")
 
 
 def offer_filters(parser: Parser) -> None:
@@ -25,6 +25,7 @@ def offer_filters(parser: Parser) -> None:
     parser.option("--queue", **several, help="on this queue")
     parser.option("--key", help="with this key")
     parser.option("--error", metavar="TEXT", help="with this text in their error")
+    parser.option("--fingerprint", metavar="NAME", help="whose error has this name: see `duly failures`")
     parser.option("--where", metavar="SQL", help="of a reactive task, for rows of which this is true")
 
 
@@ -46,7 +47,7 @@ def read_rows(args: Arguments, filters: Mapping[str, Any]) -> dict[str, Any] | N
     if not args.get("where"):
         return None
     tasks = filters.get("task", ())
-    if len(tasks) != 1 or "queue" in filters:
+    if len(tasks) != 1 or "queue" in filters or "fingerprint" in filters:
         raise UsageError("--where is about the rows of one reactive task: say which with --task")
     chosen = {name: filters[name] for name in ("state", "key", "error") if name in filters}
     return {"task": tasks[0], "where": args.where, **chosen}

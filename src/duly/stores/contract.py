@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from duly.job import ENGINE_QUEUES, Claim, Decision, Fence, Job, Request, State
 from duly.lifecycle import Conclusion, Settled, Verdict
 from duly.stores.drive import Operation
+from duly.stores.reports import FailureGroup
 
 T = TypeVar("T")
 
@@ -181,6 +182,8 @@ class Selection:
     key: str | None = None
     error: str | None = None
     """A part of the error text, case-insensitive."""
+    fingerprint: str | None = None
+    """The name of the error."""
 
     @property
     def spares(self) -> tuple[str, ...]:
@@ -333,6 +336,7 @@ class Store(Protocol):
     def find(self, selection: Selection, page: Page) -> Operation[list[Job]]: ...
     def count(self, selection: Selection) -> Operation[int]: ...
     def census(self) -> Operation[Census]: ...
+    def failures(self, limit: int) -> Operation[list[FailureGroup]]: ...
     def explain(self, job_id: str) -> Operation[Standing | None]: ...
     def report(self, progress: Mapping[Fence, str]) -> Operation[None]: ...
 

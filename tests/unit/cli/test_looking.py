@@ -173,3 +173,22 @@ def test_a_file_that_is_no_database_is_a_matter_of_the_store(duly: Command, shop
 
     assert answer.code == 3
     assert "not a SQLite database" in answer.err
+
+
+def test_failures_are_told_by_cause(duly: Command, shop: Shop) -> None:
+    failing = [shop.task("mail").enqueue("nobody") for _ in range(2)]
+    shop.work()
+
+    (group,) = duly("failures", shop.target, "--json").document["failures"]
+    text = duly("failures").out
+    jobs = duly("jobs", "--fingerprint", group["fingerprint"], "--json").document["jobs"]
+
+    assert (group["count"], group["is_more"], group["sample"]) == (2, False, failing[-1].id)
+    assert "LookupError: nobody lives here" in group["error"]
+    assert "LookupError: nobody lives here\\x1b" in text  # no error paints a terminal
+    assert group["tasks"] == [f"{shop.module}.mail"]
+    assert {job["id"] for job in jobs} == {job.id for job in failing}
+
+
+def test_no_failures_are_told_in_words(duly: Command, shop: Shop) -> None:
+    assert duly("failures").out == "no failures\n"

@@ -67,7 +67,8 @@ def _revive(world: World, row: Row, by: str) -> Amended:
     row.nonce = new_nonce()  # the claim that ended it did not end what comes now
     row.cycle += 1
     row.attempt = row.crashes = row.deferrals = 0
-    row.first_failure = row.finished_at = row.forget_at = row.superseded_by = row.wish = row.error = None
+    row.first_failure = row.finished_at = row.forget_at = row.superseded_by = row.wish = None
+    world.blame(row, None)
     row.result = row.result_until = None
     row.is_suspect = False
     row.ready_at = row.due = world.now()

@@ -63,12 +63,12 @@ def _recover_one(world: World, row: Row) -> None:
         _end_wished(world, row, evidence)
     elif row.delivery is Delivery.AT_MOST_ONCE and row.has_begun:
         world.note(row, "lease ran out", evidence)
-        row.error = evidence
+        world.blame(row, evidence)
         world.finish(row, "interrupt", "interrupted, outcome unknown")
     elif row.began_isolated and row.crashes + 1 >= CRASH_CAP and not row.perpetual:  # that one goes on
         row.crashes += 1
         world.note(row, "crash", evidence)
-        row.error = f"crashed: {evidence}"
+        world.blame(row, f"crashed: {evidence}")
         world.finish(row, "fail", "crashed too often")
     else:
         _lend_again(world, row, evidence)

@@ -9,6 +9,7 @@ from duly.job import Job, State
 from duly.lifecycle import legible
 from duly.stores.contract import Census, Page, Scope, Selection, Standing
 from duly.stores.memory.world import Row, World
+from duly.stores.reports import COUNTED, LATEST, TASKS_OF, FailureGroup
 
 
 def matching(world: World, selection: Selection) -> list[Row]:
@@ -25,6 +26,7 @@ def _matches(row: Row, selection: Selection) -> bool:
         and (not selection.states or row.state in selection.states)
         and (not selection.queues or row.queue in selection.queues)
         and (selection.key is None or row.key == selection.key)
+        and (selection.fingerprint is None or row.fingerprint == selection.fingerprint)
         and error in (row.error or "").lower()
     )
 
@@ -50,6 +52,31 @@ def census(world: World) -> Census:
             oldest[row.queue] = min(oldest.get(row.queue, row.ready_at), row.ready_at)
     tallies = world.tallies
     return Census(dict(jobs), oldest, tallies["suppressed"], tallies["refused"], tallies["superseded"])
+
+
+def failures(world: World, limit: int) -> list[FailureGroup]:
+    """Errors by their names, the one that happened last first."""
+    latest = sorted((row for row in world.rows.values() if row.failed_at), key=_failed_at)[-LATEST:]
+    seen = {row.fingerprint or "": _failed_at(row) for row in latest}
+    newest_first = sorted(sorted(seen.items()), key=lambda one: one[1], reverse=True)
+    return [_group(world, name, last_seen) for name, last_seen in newest_first[:limit]]
+
+
+def _group(world: World, name: str, last_seen: datetime) -> FailureGroup:
+    rows = matching(world, Selection(fingerprint=name))
+    return FailureGroup(
+        fingerprint=name,
+        count=min(len(rows), COUNTED),
+        first_seen=_failed_at(rows[-1]),
+        last_seen=last_seen,
+        tasks=tuple(sorted({row.task for row in rows[:TASKS_OF]})),
+        sample=world.job(rows[0]),
+    )
+
+
+def _failed_at(row: Row) -> datetime:
+    assert row.failed_at is not None
+    return row.failed_at
 
 
 def explain(world: World, job_id: str) -> Standing | None:

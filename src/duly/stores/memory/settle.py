@@ -96,7 +96,7 @@ def _write(world: World, row: Row, settlement: Settlement, conclusion: Conclusio
     verdict = settlement.verdict
     error = error_of(verdict)
     if error is not None:
-        row.error = error
+        world.blame(row, error)
     _count(world, row, settlement, conclusion)
     if conclusion.event in GOES_ON:
         ready_at = world.now() if row.wish is Wish.HURRY else wait_of(verdict, world.now())
@@ -104,7 +104,7 @@ def _write(world: World, row: Row, settlement: Settlement, conclusion: Conclusio
         world.wait_again(row, conclusion.event, ready_at)
         return
     if isinstance(verdict, Done) and conclusion.event == "done":
-        row.error = None
+        world.blame(row, None)
         row.result = verdict.result
         row.result_until = world.now() + verdict.keep_result if verdict.keep_result else None
     is_deleted = row.wish is Wish.DELETE

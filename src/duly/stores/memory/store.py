@@ -36,11 +36,12 @@ from duly.stores.drive import Operation, Steps
 from duly.stores.memory.amend import amend, prune
 from duly.stores.memory.claim import claim
 from duly.stores.memory.deliver import deliver
-from duly.stores.memory.find import census, count, explain, find
+from duly.stores.memory.find import census, count, explain, failures, find
 from duly.stores.memory.put import put
 from duly.stores.memory.renew import begin, disown, renew, report
 from duly.stores.memory.settle import settle
 from duly.stores.memory.world import World
+from duly.stores.reports import FailureGroup
 
 T = TypeVar("T")
 
@@ -153,6 +154,9 @@ class MemoryStore:
 
     def census(self) -> Operation[Census]:
         return self._operation("census", lambda: census(self.world))
+
+    def failures(self, limit: int) -> Operation[list[FailureGroup]]:
+        return self._operation("failures", lambda: failures(self.world, limit))
 
     def explain(self, job_id: str) -> Operation[Standing | None]:
         return self._operation("explain", lambda: explain(self.world, job_id))

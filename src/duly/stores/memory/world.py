@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from duly.clock import Clock
+from duly.fingerprints import fingerprint_or_none
 from duly.ids import new_nonce
 from duly.job import LIVE, Delivery, HistoryLine, Job, Keep, Overlap, Request, State, Wish
 from duly.lifecycle import move
@@ -61,6 +62,8 @@ class Row:
     forget_at: datetime | None = None
     reason: str = ""
     error: str | None = None
+    fingerprint: str | None = None
+    failed_at: datetime | None = None
     result: str | None = None
     result_until: datetime | None = None
     progress: str | None = None
@@ -190,6 +193,11 @@ class World:
             )
         )
 
+    def blame(self, row: Row, error: str | None) -> None:
+        """The error of a job changes together with its name and its time."""
+        row.error, row.fingerprint = error, fingerprint_or_none(error)
+        row.failed_at = None if error is None else self.now()
+
     def finish(self, row: Row, event: str, reason: str) -> None:
         """A terminal move. Whoever waits parked behind this serial may now be promoted."""
         row.state = move(row.state, event)
@@ -252,6 +260,8 @@ class World:
             worker=row.worker,
             reason=row.reason,
             error=row.error,
+            fingerprint=row.fingerprint,
+            failed_at=row.failed_at,
             result=row.result,
             is_parked=row.is_parked,
             is_suspect=row.is_suspect,

@@ -12,7 +12,9 @@ from duly.job import Job
 from duly.lifecycle import legible
 from duly.stores.contract import Page, Selection
 from duly.stores.drive import Statement, Steps
+from duly.stores.redis.moment import instant
 from duly.stores.redis.packing import read_job, selection_values
+from duly.stores.reports import COUNTED, TASKS_OF, FailureGroup
 
 ERROR = 19
 """Where a job, as it is sent, has its error."""
@@ -31,6 +33,22 @@ def find(selection: Selection, page: Page) -> Steps[list[Job]]:
         if before is None:
             break
     return jobs[: page.limit]
+
+
+def failures(limit: int) -> Steps[list[FailureGroup]]:
+    """Errors by their names, the one that happened last first."""
+    groups, samples = yield Statement("failures", {"limit": limit, "newest": TASKS_OF})
+    return [
+        FailureGroup(
+            fingerprint=name,
+            count=min(count, COUNTED),
+            first_seen=instant(first_seen),
+            last_seen=instant(last_seen),
+            tasks=tuple(sorted(tasks)),
+            sample=read_job(sample),
+        )
+        for (name, count, first_seen, last_seen, tasks), sample in zip(groups, samples, strict=True)
+    ]
 
 
 def all_ids(selection: Selection, limit: int | None, *, spares: Sequence[str] = ()) -> Steps[list[str]]:

@@ -271,6 +271,8 @@ def _values(belonging: Belonging) -> list[Any]:
         [_line(line) for line in job.history],
         body_text(job.arguments, job.context),
         stamp_or_false(belonging.result_until),
+        _or_false(job.fingerprint),
+        stamp_or_false(job.failed_at),
     ]
 
 

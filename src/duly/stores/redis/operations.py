@@ -37,7 +37,7 @@ from duly.stores.contract import (
 )
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.redis.explain import standing_of
-from duly.stores.redis.find import all_ids, find
+from duly.stores.redis.find import all_ids, failures, find
 from duly.stores.redis.moment import instant, instant_or_none, span, stamp_or_false
 from duly.stores.redis.packing import (
     ask_values,
@@ -51,6 +51,7 @@ from duly.stores.redis.packing import (
     selection_values,
     settlement_values,
 )
+from duly.stores.reports import FailureGroup
 
 T = TypeVar("T")
 
@@ -220,6 +221,9 @@ class Operations:
     def census(self) -> Operation[Census]:
         return reading("census", _census)
 
+    def failures(self, limit: int) -> Operation[list[FailureGroup]]:
+        return reading("failures", lambda: failures(limit))
+
     def explain(self, job_id: str) -> Operation[Standing | None]:
         def steps() -> Steps[Standing | None]:
             facts = yield Statement("explain", {"id": job_id})
@@ -326,7 +330,8 @@ def _switch(field: str, closes_at: int | None, reason: str) -> Switch:
 
 def _count(selection: Selection) -> Steps[int]:
     """From the counts that are kept anyway, unless the selection names jobs."""
-    if selection.ids or selection.key is not None or selection.error:
+    names_error = selection.fingerprint is not None or bool(selection.error)
+    if selection.ids or selection.key is not None or names_error:
         return len((yield from all_ids(selection, None)))
     census = yield from _census()
     return sum(

@@ -8,6 +8,7 @@ from json.encoder import encode_basestring
 from typing import Any, Final
 
 from duly.errors import BadRequest
+from duly.fingerprints import fingerprint_or_none
 from duly.job import Claim, Delivery, Fence, HistoryLine, Job, Request, State, Wish
 from duly.lifecycle import (
     EVENTS,
@@ -114,6 +115,7 @@ def settlement_values(settlement: Settlement) -> list[Any]:
         conclude(verdict, _UNDISTURBED).reason,
         _or_false(error_of(verdict)),
         *_verdict_values(verdict),
+        _or_false(fingerprint_or_none(error_of(verdict))),
     ]
 
 
@@ -177,6 +179,7 @@ def selection_values(selection: Selection, *, spares: Sequence[str] = ()) -> dic
         "queues": selection.queues,
         "spares": spares,
         "key": False if selection.key is None else selection.key,
+        "fingerprint": False if selection.fingerprint is None else selection.fingerprint,
     }
 
 
@@ -273,6 +276,8 @@ def read_job(values: Sequence[Any]) -> Job:
         worker=values[17],
         reason=values[18],
         error=values[19],
+        fingerprint=values[29],
+        failed_at=instant_or_none(values[30]),
         result=values[20],
         is_parked=values[21],
         is_suspect=values[22],
@@ -282,9 +287,9 @@ def read_job(values: Sequence[Any]) -> Job:
         tick=instant_or_none(values[26]),
         delivery=Delivery(values[27]),
         progress=values[28],
-        arguments=values[29],
-        context=values[30],
-        history=tuple(_read_line(line) for line in values[31]),
+        arguments=values[31],
+        context=values[32],
+        history=tuple(_read_line(line) for line in values[33]),
     )
 
 

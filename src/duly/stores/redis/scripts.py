@@ -34,6 +34,7 @@ PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
     "amend": (_GATED, (*_ROWS, "selecting")),
     "prune": ((*_KEPT, "delivered"), (*_ROWS, "recovery")),
     "find": (_GROUND, (*_ROWS, "selecting", "showing")),
+    "failures": (_GROUND, (*_ROWS, "showing")),
     "explain": (_GROUND, (*_ROWS, "selecting", "showing")),
     "census": (("start", "naming"), ()),
     "leave": (_GROUND, ()),

@@ -71,6 +71,7 @@ def is_selected(arrival: Arrival, selection: Selection) -> bool:
         and (not selection.states or State.WAITING in selection.states)
         and (not selection.queues or request.queue in selection.queues)
         and not selection.error
+        and selection.fingerprint is None
     )
 
 

@@ -9,7 +9,7 @@ from duly.lifecycle import move
 from duly.stores.contract import Amended, Amendment, Cancel, Delete, Postpone, Revive
 from duly.stores.drive import Steps
 from duly.stores.tables.instants import instant, stamp
-from duly.stores.tables.rows import R, Row, World, expire_after
+from duly.stores.tables.rows import R, Row, World, blame, expire_after
 
 Rival = tuple[str, int, bool]
 """Another job of the same key: its id, its generation, whether it waits."""
@@ -85,7 +85,8 @@ def _start_afresh(row: Row, now: int) -> None:
     row.forget_claim()
     row.cycle += 1
     row.attempt = row.crashes = row.deferrals = 0
-    row.first_failure = row.finished_at = row.forget_at = row.superseded_by = row.wish = row.error = None
+    row.first_failure = row.finished_at = row.forget_at = row.superseded_by = row.wish = None
+    blame(row, None, now)
     row.result = row.result_until = None
     row.is_suspect = False
     row.ready_at = row.due = now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from duly.job import Delivery, Wish
 from duly.lifecycle import CRASH_CAP
 from duly.stores.drive import Steps
-from duly.stores.tables.rows import R, World
+from duly.stores.tables.rows import R, World, blame
 
 
 def recover_row(world: World[R], row: R, *, host: str) -> Steps[None]:
@@ -20,12 +20,12 @@ def recover_row(world: World[R], row: R, *, host: str) -> Steps[None]:
         yield from _end_wished(world, row, evidence)
     elif row.delivery is Delivery.AT_MOST_ONCE and row.has_begun:
         yield from world.note(row, "lease ran out", evidence)
-        row.error = evidence
+        blame(row, evidence, world.now)
         yield from world.finish(row, "interrupt", "interrupted, outcome unknown")
     elif row.began_isolated and row.crashes + 1 >= CRASH_CAP and not row.perpetual:  # that one goes on
         row.crashes += 1
         yield from world.note(row, "crash", evidence)
-        row.error = f"crashed: {evidence}"
+        blame(row, f"crashed: {evidence}", world.now)
         yield from world.finish(row, "fail", "crashed too often")
     else:
         yield from world.note(row, "lease ran out", evidence)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
+from duly.fingerprints import fingerprint_or_none
 from duly.job import Delivery, HistoryLine, Job, State, Wish
 from duly.stores.drive import Steps
 from duly.stores.tables.instants import instant, instant_or_none
@@ -53,6 +54,8 @@ class Row(Protocol):
     progress: str | None
     result: str | None
     error: str | None
+    fingerprint: str | None
+    failed_at: int | None
 
     @property
     def task(self) -> str: ...
@@ -121,6 +124,12 @@ def expire_after(row: Row, moment: int) -> None:
     row.expires_at = None if row.expires_after is None else moment + row.expires_after
 
 
+def blame(row: Row, error: str | None, now: int) -> None:
+    """The error of a job changes together with its name and its time."""
+    row.error, row.fingerprint = error, fingerprint_or_none(error)
+    row.failed_at = None if error is None else now
+
+
 def job_of(row: Row, lease_end: datetime, history: Sequence[HistoryLine] = ()) -> Job:
     """A snapshot for people. The lease is that of its worker."""
     return Job(
@@ -145,6 +154,8 @@ def job_of(row: Row, lease_end: datetime, history: Sequence[HistoryLine] = ()) -
         worker=row.worker,
         reason=row.reason,
         error=row.error,
+        fingerprint=row.fingerprint,
+        failed_at=instant_or_none(row.failed_at),
         result=row.result,
         is_parked=row.is_parked,
         is_suspect=row.is_suspect,

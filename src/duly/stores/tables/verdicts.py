@@ -25,7 +25,7 @@ from duly.lifecycle import (
 from duly.stores.contract import Settlement
 from duly.stores.drive import Steps
 from duly.stores.tables.instants import span, stamp, stamp_or_none
-from duly.stores.tables.rows import R, Row, World, expire_after
+from duly.stores.tables.rows import R, Row, World, blame, expire_after
 
 
 class Neighbours(NamedTuple):
@@ -101,7 +101,8 @@ def _follow_ups(settlement: Settlement, own: Sequence[Request], standing: Standi
 
 def _write(world: World[R], row: R, settlement: Settlement, conclusion: Conclusion) -> Steps[None]:
     verdict = settlement.verdict
-    row.error = error if (error := error_of(verdict)) is not None else row.error
+    if (error := error_of(verdict)) is not None:
+        blame(row, error, world.now)
     _count(world, row, settlement, conclusion)
     if conclusion.event in GOES_ON:
         ready_at = world.now if row.wish is Wish.HURRY else stamp(wait_of(verdict, world.moment.instant))
@@ -109,7 +110,7 @@ def _write(world: World[R], row: R, settlement: Settlement, conclusion: Conclusi
         yield from world.wait_again(row, conclusion.event, ready_at)
         return
     if isinstance(verdict, Done) and conclusion.event == "done":
-        row.error = None
+        blame(row, None, world.now)
         row.result = verdict.result
         row.result_until = world.now + span(verdict.keep_result) if verdict.keep_result else None
     yield from world.finish(row, conclusion.event, conclusion.reason)

@@ -48,7 +48,9 @@ create table {schema}.job (
     chain text,
     context text not null,
     arguments text not null,
-    error text
+    error text,
+    fingerprint text collate "C",
+    failed_at bigint
 ) with (
     autovacuum_vacuum_scale_factor = 0.05,
     autovacuum_vacuum_insert_scale_factor = 0.1,
@@ -60,6 +62,10 @@ create index job_key on {schema}.job (hashtextextended(key, 0)) where key is not
 
 -- find by a part of the error text, among live jobs.
 create index job_error on {schema}.job (generation) where error is not null;
+
+-- failures: what failed last, and the jobs of one error, newest first, among live jobs.
+create index job_failure on {schema}.job (failed_at, fingerprint) where failed_at is not null;
+create index job_fingerprint on {schema}.job (fingerprint, generation) where fingerprint is not null;
 
 -- claim: what may be lent, lane by lane. Nothing else is ever read from it.
 create table {schema}.ready (
@@ -139,6 +145,8 @@ create table {schema}.ended (
     reason text not null default '',
     result text,
     error text,
+    fingerprint text collate "C",
+    failed_at bigint,
     superseded_by text,
     wish text check (wish in ({wishes}))
 ) with (
@@ -154,6 +162,8 @@ create index ended_result on {schema}.ended (result_until) where result_until is
 -- find: what people look for is seldom what went well.
 create index ended_state on {schema}.ended (state, generation) where state <> 'done';
 create index ended_error on {schema}.ended (generation) where error is not null;
+create index ended_failure on {schema}.ended (failed_at, fingerprint) where failed_at is not null;
+create index ended_fingerprint on {schema}.ended (fingerprint, generation) where fingerprint is not null;
 
 create table {schema}.history (
     number bigint generated always as identity primary key,

@@ -40,6 +40,7 @@ from duly.stores.postgres.operations import locks, records, switches, workers
 from duly.stores.postgres.operations.amend import amend
 from duly.stores.postgres.operations.claim import claim
 from duly.stores.postgres.operations.deliver import deliver
+from duly.stores.postgres.operations.failures import failures
 from duly.stores.postgres.operations.find import census, explain, find
 from duly.stores.postgres.operations.intake import absorb, offer
 from duly.stores.postgres.operations.lanes import Book
@@ -51,6 +52,7 @@ from duly.stores.postgres.operations.select import counted
 from duly.stores.postgres.operations.settle import settle, settle_swiftly
 from duly.stores.postgres.operations.sight import Sight
 from duly.stores.postgres.operations.world import World
+from duly.stores.reports import FailureGroup
 
 T = TypeVar("T")
 
@@ -153,6 +155,9 @@ class Operations:
 
     def census(self) -> Operation[Census]:
         return self._reading("census", census)
+
+    def failures(self, limit: int) -> Operation[list[FailureGroup]]:
+        return self._reading("failures", lambda world: failures(world, limit))
 
     def explain(self, job_id: str) -> Operation[Standing | None]:
         return self._reading("explain", lambda world: explain(world, job_id))

@@ -90,6 +90,8 @@ def _columns(belonging: Belonging, book: Book) -> dict[str, Any]:
         "context": stored(job.context),
         "arguments": stored(job.arguments),
         "error": stored_or_none(job.error),
+        "fingerprint": job.fingerprint,
+        "failed_at": stamp_or_none(job.failed_at),
     } | _standing(belonging)
 
 

@@ -47,6 +47,8 @@ class Row:
     context: str
     arguments: str
     error: str | None
+    fingerprint: str | None
+    failed_at: int | None
     state: State
     is_parked: bool
     seed: int | None
@@ -116,6 +118,8 @@ class Row:
             "context": stored(self.context),
             "arguments": stored(self.arguments),
             "error": stored_or_none(self.error),
+            "fingerprint": self.fingerprint,
+            "failed_at": self.failed_at,
         }
 
     def end(self) -> dict[str, Any]:
@@ -133,6 +137,8 @@ class Row:
             "reason": stored(self.reason),
             "result": stored_or_none(self.result),
             "error": stored_or_none(self.error),
+            "fingerprint": self.fingerprint,
+            "failed_at": self.failed_at,
             "superseded_by": self.superseded_by,
             "wish": self.wish,
         }

@@ -53,6 +53,8 @@ def _statement(selection: Selection, spares: Collection[str]) -> str:
         return "by_id"
     if selection.key is not None:
         return "by_key"
+    if selection.fingerprint is not None:
+        return "by_fingerprint"
     # The empty text is part of every error, and of none: it selects all.
     if selection.error:
         return "by_error"
@@ -67,6 +69,7 @@ def _parameters(world: World, selection: Selection, spares: Collection[str]) -> 
         "ids": words(selection.ids),
         "key": stored_or_none(selection.key),
         "error": stored(legible(selection.error).lower()) if selection.error else None,
+        "fingerprint": selection.fingerprint,
         "lanes": _lanes(world, selection, spares),
         "states": words(states),
         "is_waiting": State.WAITING in states,

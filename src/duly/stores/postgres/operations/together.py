@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from duly.fingerprints import fingerprint_or_none
 from duly.lifecycle import (
     GOES_ON,
     HISTORY_LINES,
@@ -111,15 +112,22 @@ def _bare(world: World, items: Sequence[Item]) -> Sheaf:
 def _ended(world: World, items: Sequence[Item]) -> Sheaf:
     conclusions = [conclude(item.settlement.verdict, ALONE) for item in items]
     results = [_result(item.settlement) for item in items]
-    written = {
+    written = _errors(items) | {
         "events": words([conclusion.event for conclusion in conclusions]),
         "states": words([MOVES[RUNNING, conclusion.event] for conclusion in conclusions]),
         "reasons": words([stored(conclusion.reason) for conclusion in conclusions]),
-        "errors": words([stored_or_none(error_of(item.settlement.verdict)) for item in items]),
         "results": words([stored_or_none(result) for result, _ in results]),
         "result_until": integers([None if not kept else world.now + span(kept) for _, kept in results]),
     }
     return _sheaf("end", world, items, written)
+
+
+def _errors(items: Sequence[Item]) -> dict[str, str]:
+    errors = [error_of(item.settlement.verdict) for item in items]
+    return {
+        "errors": words([stored_or_none(error) for error in errors]),
+        "fingerprints": words([fingerprint_or_none(error) for error in errors]),
+    }
 
 
 def _result(settlement: Settlement) -> tuple[str | None, timedelta | None]:
@@ -130,12 +138,11 @@ def _result(settlement: Settlement) -> tuple[str | None, timedelta | None]:
 def _going_on(world: World, items: Sequence[Item]) -> Sheaf:
     conclusions = [conclude(item.settlement.verdict, ALONE) for item in items]
     now = world.moment.instant
-    written = {
+    written = _errors(items) | {
         "events": words([conclusion.event for conclusion in conclusions]),
         "notes": words([stored(conclusion.reason) for conclusion in conclusions]),
         "lines": HISTORY_LINES,
         "ready": integers([stamp(wait_of(item.settlement.verdict, now)) for item in items]),
-        "errors": words([stored_or_none(error_of(item.settlement.verdict)) for item in items]),
         "arguments": words([stored_or_none(item.settlement.arguments or None) for item in items]),
     }
     return _sheaf("go_on", world, items, written)

@@ -4,7 +4,8 @@
 -- name: skip_free
 -- Nothing can stand behind a job without a serial, so these go together.
 with late as materialized (
-    select ready.ctid as place, job.generation, job.lane, job.epoch, job.keep_done, job.error
+    select ready.ctid as place, job.generation, job.lane, job.epoch, job.keep_done, job.error,
+        job.fingerprint, job.failed_at
     from {schema}.expiry
     join {schema}.job on job.generation = expiry.generation and job.expires_at = expiry.expires_at
     join {schema}.ready on ready.lane = job.lane and ready.ready_at = job.ready_at
@@ -14,8 +15,11 @@ with late as materialized (
 ), gone as (
     delete from {schema}.ready where ctid = any (array(select place from late))
 )
-insert into {schema}.ended (generation, finished_at, forget_at, lane, epoch, state, reason, error)
-select generation, %(now)s, %(now)s + keep_done, lane, epoch, 'skipped', 'expired', error from late
+insert into {schema}.ended (generation, finished_at, forget_at, lane, epoch, state, reason, error,
+    fingerprint, failed_at)
+select generation, %(now)s, %(now)s + keep_done, lane, epoch, 'skipped', 'expired', error,
+    fingerprint, failed_at
+from late
 
 -- name: late
 -- Waiting jobs with a serial, in the order in which they came.

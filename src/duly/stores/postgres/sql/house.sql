@@ -46,15 +46,15 @@ on conflict (id) do nothing
 -- name: insert_jobs
 insert into {schema}.job (generation, entered, ready_at, due, created_at, keep_done, keep_failed, expires_at,
     expires_after, tick, first_failure, lane, epoch, attempt, crashes, deferrals, cycle, per_key, perpetual, is_suspect,
-    serial, overlap, delivery, id, key, chain, context, arguments, error)
+    serial, overlap, delivery, id, key, chain, context, arguments, error, fingerprint, failed_at)
 select generation, entered, ready_at, due, created_at, keep_done, keep_failed, expires_at,
     expires_after, tick, first_failure, lane, epoch, attempt, crashes, deferrals, cycle, per_key, perpetual, is_suspect,
-    serial, overlap, delivery, id, key, chain, context, arguments, error
+    serial, overlap, delivery, id, key, chain, context, arguments, error, fingerprint, failed_at
 from json_to_recordset(%(rows)s::json) as brought (generation int8, entered int8, ready_at int8, due int8,
     created_at int8, keep_done int8, keep_failed int8, expires_at int8, expires_after int8, tick int8,
     first_failure int8, lane int4, epoch int4, attempt int4, crashes int4, deferrals int4, cycle int4, per_key int4,
     perpetual boolean, is_suspect boolean, serial uuid, overlap text, delivery text, id text, key text, chain text,
-    context text, arguments text, error text)
+    context text, arguments text, error text, fingerprint text, failed_at int8)
 
 -- name: insert_waiting
 -- Where they wait, what stands for their serials, and which may come too late.
@@ -77,13 +77,13 @@ select lane, expires_at, generation from brought where expires_at is not null
 
 -- name: insert_ended
 insert into {schema}.ended (generation, finished_at, forget_at, result_until, lane, epoch, worker, state, reason, result,
-    error, superseded_by, wish)
+    error, fingerprint, failed_at, superseded_by, wish)
 select generation, finished_at, forget_at, result_until, lane, epoch,
     (select number from {schema}.worker where worker.id = brought.worker), state, reason, result,
-    error, superseded_by, wish
+    error, fingerprint, failed_at, superseded_by, wish
 from json_to_recordset(%(rows)s::json) as brought (generation int8, finished_at int8, forget_at int8,
     result_until int8, lane int4, epoch int4, worker text, state text, reason text, result text, error text,
-    superseded_by text, wish text)
+    fingerprint text, failed_at int8, superseded_by text, wish text)
 where state <> 'waiting'
 
 -- name: insert_words

@@ -7,6 +7,8 @@ select job.generation, job.id, job.entered, job.lane, job.ready_at, job.due, job
     coalesce(ended.epoch, running.epoch, job.epoch), job.attempt, job.crashes, job.deferrals, job.cycle,
     job.per_key, job.overlap, job.delivery, job.perpetual, job.is_suspect, job.key, job.chain, job.context,
     job.arguments, case when ended.generation is null then job.error else ended.error end,
+    case when ended.generation is null then job.fingerprint else ended.fingerprint end,
+    case when ended.generation is null then job.failed_at else ended.failed_at end,
     coalesce(ended.state, case when running.generation is null then 'waiting' else 'running' end),
     parked.generation is not null, coalesce(ended.seed, running.seed), coalesce(worker.id, ''),
     worker.number, worker.lease_until, coalesce(worker.has_left, true), worker.host,
@@ -60,9 +62,10 @@ insert into {schema}.parked (lane, ready_at, generation) values (%(lane)s, %(rea
 
 -- name: enter_ended
 insert into {schema}.ended (generation, finished_at, forget_at, seed, result_until, lane, epoch, worker, state,
-    reason, result, error, superseded_by, wish)
+    reason, result, error, fingerprint, failed_at, superseded_by, wish)
 values (%(generation)s, %(finished_at)s, %(forget_at)s, %(seed)s, %(result_until)s, %(lane)s, %(epoch)s,
-    %(worker_number)s, %(state)s, %(reason)s, %(result)s, %(error)s, %(superseded_by)s, %(wish)s)
+    %(worker_number)s, %(state)s, %(reason)s, %(result)s, %(error)s, %(fingerprint)s,
+    %(failed_at)s, %(superseded_by)s, %(wish)s)
 
 -- name: save
 -- The columns of the wide row that may change. Its error is the one of a job that has not ended.
@@ -70,7 +73,7 @@ update {schema}.job
 set lane = %(lane)s, ready_at = %(ready_at)s, due = %(due)s, expires_at = %(expires_at)s,
     expires_after = %(expires_after)s, first_failure = %(first_failure)s, epoch = %(epoch)s, attempt = %(attempt)s, crashes = %(crashes)s,
     deferrals = %(deferrals)s, cycle = %(cycle)s, is_suspect = %(is_suspect)s, context = %(context)s,
-    arguments = %(arguments)s, error = %(error)s
+    arguments = %(arguments)s, error = %(error)s, fingerprint = %(fingerprint)s, failed_at = %(failed_at)s
 where generation = %(generation)s
 
 -- name: renumber

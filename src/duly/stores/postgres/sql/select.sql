@@ -15,6 +15,8 @@ where job.id = any (%(ids)s::text[]) and job.generation < %(before)s
         = any (%(states)s::text[])
     and (%(error)s::text is null
         or strpos(lower(case when ended.generation is null then job.error else ended.error end), %(error)s) > 0)
+    and (%(fingerprint)s::text is null
+        or case when ended.generation is null then job.fingerprint else ended.fingerprint end = %(fingerprint)s)
 order by job.generation desc
 limit %(limit)s
 
@@ -30,7 +32,31 @@ where hashtextextended(job.key, 0) = hashtextextended(%(key)s, 0) and job.key = 
         = any (%(states)s::text[])
     and (%(error)s::text is null
         or strpos(lower(case when ended.generation is null then job.error else ended.error end), %(error)s) > 0)
+    and (%(fingerprint)s::text is null
+        or case when ended.generation is null then job.fingerprint else ended.fingerprint end = %(fingerprint)s)
 order by job.generation desc
+limit %(limit)s
+
+-- name: by_fingerprint
+select generation
+from (
+    (select ended.generation from {schema}.ended
+    where ended.fingerprint = %(fingerprint)s and ended.generation < %(before)s
+        and (%(error)s::text is null or strpos(lower(ended.error), %(error)s) > 0)
+        and ended.state = any (%(states)s::text[])
+        and (%(lanes)s::int4[] is null or ended.lane = any (%(lanes)s::int4[]))
+    order by ended.generation desc limit %(limit)s)
+    union all
+    (select job.generation
+    from {schema}.job
+    left join {schema}.running on running.generation = job.generation
+    where job.fingerprint = %(fingerprint)s and job.generation < %(before)s
+        and (%(error)s::text is null or strpos(lower(job.error), %(error)s) > 0)
+        and not exists (select 1 from {schema}.ended where ended.generation = job.generation)
+        and case when running.generation is null then 'waiting' else 'running' end = any (%(states)s::text[])
+        and (%(lanes)s::int4[] is null or job.lane = any (%(lanes)s::int4[]))
+    order by job.generation desc limit %(limit)s)) as found
+order by generation desc
 limit %(limit)s
 
 -- name: by_error

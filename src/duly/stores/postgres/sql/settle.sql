@@ -71,9 +71,10 @@ select generation from gone
 with given as materialized (
     select *
     from unnest(%(generations)s::int8[], %(epochs)s::int4[], %(seeds)s::int8[], %(started)s::int8[],
-        %(events)s::text[], %(states)s::text[], %(reasons)s::text[], %(errors)s::text[], %(results)s::text[],
-        %(result_until)s::int8[])
-        as given (generation, epoch, seed, started_at, event, state, reason, error, result, result_until)
+        %(events)s::text[], %(states)s::text[], %(reasons)s::text[], %(errors)s::text[], %(fingerprints)s::text[],
+        %(results)s::text[], %(result_until)s::int8[])
+        as given (generation, epoch, seed, started_at, event, state, reason, error, fingerprint, result,
+            result_until)
 ), held as materialized (
     select given.*, running.place, running.lane, running.worker, running.serial
     from given
@@ -96,11 +97,13 @@ with given as materialized (
         where gone.serial is not null))
 ), ended as (
     insert into {schema}.ended (generation, finished_at, forget_at, seed, started_at, result_until, lane, epoch,
-        worker, state, event, reason, result, error)
+        worker, state, event, reason, result, error, fingerprint, failed_at)
     select gone.generation, %(now)s::int8,
         %(now)s::int8 + case when gone.state = 'failed' then job.keep_failed else job.keep_done end,
         gone.seed, gone.started_at, gone.result_until, gone.lane, gone.epoch, gone.worker, gone.state, gone.event,
-        gone.reason, gone.result, case when gone.event <> 'done' then coalesce(gone.error, job.error) end
+        gone.reason, gone.result, case when gone.event <> 'done' then coalesce(gone.error, job.error) end,
+        case when gone.event <> 'done' then coalesce(gone.fingerprint, job.fingerprint) end,
+        case when gone.event <> 'done' then case when gone.error is null then job.failed_at else %(now)s::int8 end end
     from gone
     cross join lateral (
         select * from {schema}.job where job.generation = gone.generation offset 0) as job
@@ -112,8 +115,9 @@ select generation from gone
 with given as materialized (
     select *
     from unnest(%(generations)s::int8[], %(epochs)s::int4[], %(seeds)s::int8[], %(started)s::int8[],
-        %(events)s::text[], %(notes)s::text[], %(ready)s::int8[], %(errors)s::text[], %(arguments)s::text[])
-        as given (generation, epoch, seed, started_at, event, note, ready_at, error, arguments)
+        %(events)s::text[], %(notes)s::text[], %(ready)s::int8[], %(errors)s::text[], %(fingerprints)s::text[],
+        %(arguments)s::text[])
+        as given (generation, epoch, seed, started_at, event, note, ready_at, error, fingerprint, arguments)
 ), held as materialized (
     select given.*, running.place, running.worker
     from given
@@ -151,6 +155,8 @@ with given as materialized (
     set ready_at = gone.ready_at,
         epoch = gone.epoch,
         error = coalesce(gone.error, job.error),
+        fingerprint = coalesce(gone.fingerprint, job.fingerprint),
+        failed_at = case when gone.error is null then job.failed_at else %(now)s::int8 end,
         attempt = case gone.event when 'again' then 0 when 'retry' then job.attempt + 1 else job.attempt end,
         deferrals = case gone.event when 'again' then 0 when 'defer' then job.deferrals + 1 else job.deferrals end,
         crashes = case gone.event when 'again' then 0 else job.crashes end,

@@ -61,9 +61,7 @@ local function start_afresh(row)
     row.ready_at, rest.due = now, now
     rest.expires_at = rest.expires_after and now + rest.expires_after
     row.reason, row.worker = "", ""
-    if row.has_error then
-        rows.set_error(row, nil)
-    end
+    rows.forget_error(row)
     if row.has_result then
         row.has_result = false
         pending.write("result", row.id, false)

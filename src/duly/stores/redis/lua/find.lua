@@ -28,6 +28,8 @@ end
 local function lists()
     if selection.key then
         return { "key:" .. selection.key }
+    elseif selection.fingerprint then
+        return { "fingerprint:" .. selection.fingerprint }
     elseif not selection.states or selection.states.done then
         return { "all" }
     end
@@ -70,7 +72,7 @@ end
 local ids, last
 if selection.ids[1] then
     ids = selection.ids
-elseif is_only_running() and not selection.key then
+elseif is_only_running() and not selection.key and not selection.fingerprint then
     ids = running_ids()
 else
     ids, last = next_ids()

@@ -27,7 +27,6 @@ local function read(values)
         is_suspect = values[18],
         is_at_most_once = values[19] == "at_most_once",
         is_keyed = key ~= nil or serial ~= nil,
-        has_error = values[33] and true or false,
         has_result = values[34] and true or false,
         has_progress = values[35] and true or false,
     }
@@ -57,7 +56,10 @@ local function store(values)
     local row, lines = read(values), values[38]
     rows.add(row)
     pending.write("body", row.id, values[39])
-    for name, text in pairs({ error = values[33], result = values[34], progress = values[35] }) do
+    if values[33] then
+        rows.set_error(row, values[33], values[41], values[42])
+    end
+    for name, text in pairs({ result = values[34], progress = values[35] }) do
         if text then
             pending.write(name, row.id, text)
         end

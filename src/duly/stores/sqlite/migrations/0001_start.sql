@@ -71,6 +71,8 @@ create table duly_job (
     result text,
     error text,
     error_folded text,
+    fingerprint text,
+    failed_at integer,
     check ((finished_at is null) = (state in ('waiting', 'running')))
 ) strict;
 
@@ -105,6 +107,13 @@ create index duly_job_key on duly_job (key, task)
 -- find by a part of the error text.
 create index duly_job_error on duly_job (generation)
     where error is not null;
+
+-- failures: what failed last, and the jobs of one error, newest first.
+create index duly_job_failure on duly_job (failed_at, fingerprint)
+    where failed_at is not null;
+
+create index duly_job_fingerprint on duly_job (fingerprint)
+    where fingerprint is not null;
 
 -- prune: what to forget, results first.
 create index duly_job_forget on duly_job (forget_at)

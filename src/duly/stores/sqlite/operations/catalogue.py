@@ -34,10 +34,12 @@ from duly.stores.contract import (
     WorkerCard,
 )
 from duly.stores.drive import Operation, Steps
+from duly.stores.reports import FailureGroup
 from duly.stores.sqlite.operations import locks, records, switches, workers
 from duly.stores.sqlite.operations.amend import amend
 from duly.stores.sqlite.operations.claim import claim
 from duly.stores.sqlite.operations.deliver import deliver
+from duly.stores.sqlite.operations.failures import failures
 from duly.stores.sqlite.operations.find import census, explain, find
 from duly.stores.sqlite.operations.house import entered, heard, reach
 from duly.stores.sqlite.operations.intake import absorb, offer
@@ -119,6 +121,9 @@ class Operations:
 
     def census(self) -> Operation[Census]:
         return self._reading("census", census)
+
+    def failures(self, limit: int) -> Operation[list[FailureGroup]]:
+        return self._reading("failures", lambda world: failures(world, limit))
 
     def explain(self, job_id: str) -> Operation[Standing | None]:
         return self._reading("explain", lambda world: explain(world, job_id))

@@ -209,6 +209,7 @@ def _columns(belonging: Belonging) -> dict[str, Any]:
         "perpetual": belonging.perpetual,
         "keep_done": span(belonging.keep.done),
         "keep_failed": span(belonging.keep.failed),
+        "failed_at": stamp_or_none(job.failed_at),
         "error_folded": None if job.error is None else job.error.lower(),
     }
 

@@ -57,6 +57,8 @@ class Row:
     progress: str | None
     result: str | None
     error: str | None
+    fingerprint: str | None
+    failed_at: int | None
 
     def __post_init__(self) -> None:
         self.state = State(self.state)

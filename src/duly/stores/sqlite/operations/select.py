@@ -1,7 +1,7 @@
 """Which jobs a selection means, newest request first.
 
-By id, key or error text one index answers. By task, queue and state, the groups that exist are few
-and found by leaping through an index; each is read from its newest end, and the ends are merged.
+By id, key, fingerprint or error text one index answers. By task, queue and state, the groups that exist
+are few and found by leaping through an index; each is read from its newest end, and the ends are merged.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ def _named(selection: Selection) -> str | None:
         return "by_id"
     if selection.key is not None:
         return "by_key"
+    if selection.fingerprint is not None:
+        return "by_fingerprint"
     # The empty text is part of every error, and of none: it selects all.
     return "by_error" if selection.error else None
 
@@ -78,6 +80,7 @@ def _parameters(selection: Selection) -> dict[str, Any]:
         "ids": pack(selection.ids),
         "key": selection.key,
         "error": legible(selection.error).lower() if selection.error else None,
+        "fingerprint": selection.fingerprint,
         "tasks": pack(selection.tasks) if selection.tasks else None,
         "states": pack(selection.states) if selection.states else None,
         "queues": pack(selection.queues) if selection.queues else None,

@@ -38,11 +38,11 @@ select generation from duly_job where generation > :after order by generation li
 insert into duly_job (generation, id, entered, task, queue, rank, state, is_parked, ready_at, due, created_at, epoch,
     worker, attempt, crashes, deferrals, cycle, is_suspect, key, serial, per_key, overlap, delivery, perpetual,
     keep_done, keep_failed, expires_at, expires_after, tick, first_failure, superseded_by, wish, finished_at, forget_at,
-    result_until, reason, context, arguments, progress, result, error, error_folded)
+    result_until, reason, context, arguments, progress, result, error, error_folded, fingerprint, failed_at)
 values (:generation, :id, :entered, :task, :queue, :rank, :state, :is_parked, :ready_at, :due, :created_at, :epoch,
     :worker, :attempt, :crashes, :deferrals, :cycle, :is_suspect, :key, :serial, :per_key, :overlap, :delivery, :perpetual,
     :keep_done, :keep_failed, :expires_at, :expires_after, :tick, :first_failure, :superseded_by, :wish, :finished_at, :forget_at,
-    :result_until, :reason, :context, :arguments, :progress, :result, :error, :error_folded)
+    :result_until, :reason, :context, :arguments, :progress, :result, :error, :error_folded, :fingerprint, :failed_at)
 
 -- name: insert_line
 insert into duly_history (job, at, event, epoch, generation, attempt, worker, started_at, note)

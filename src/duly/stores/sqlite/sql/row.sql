@@ -5,7 +5,8 @@
 select generation, id, entered, task, queue, rank, state, is_parked, ready_at, due, created_at, epoch, nonce,
     worker, attempt, crashes, deferrals, cycle, is_suspect, has_begun, began_isolated, key, serial, per_key,
     overlap, delivery, perpetual, keep_done, keep_failed, expires_at, expires_after, tick, first_failure,
-    superseded_by, wish, finished_at, forget_at, result_until, reason, context, arguments, progress, result, error
+    superseded_by, wish, finished_at, forget_at, result_until, reason, context, arguments, progress, result, error,
+    fingerprint, failed_at
 from duly_job
 where id = :id
 
@@ -13,7 +14,8 @@ where id = :id
 select generation, id, entered, task, queue, rank, state, is_parked, ready_at, due, created_at, epoch, nonce,
     worker, attempt, crashes, deferrals, cycle, is_suspect, has_begun, began_isolated, key, serial, per_key,
     overlap, delivery, perpetual, keep_done, keep_failed, expires_at, expires_after, tick, first_failure,
-    superseded_by, wish, finished_at, forget_at, result_until, reason, context, arguments, progress, result, error
+    superseded_by, wish, finished_at, forget_at, result_until, reason, context, arguments, progress, result, error,
+    fingerprint, failed_at
 from duly_job
 where generation in (select value from json_each(:generations))
 
@@ -25,7 +27,8 @@ set queue = :queue, rank = :rank, state = :state, is_parked = :is_parked, ready_
     began_isolated = :began_isolated, expires_at = :expires_at, expires_after = :expires_after,
     first_failure = :first_failure, superseded_by = :superseded_by, wish = :wish, finished_at = :finished_at,
     forget_at = :forget_at, result_until = :result_until, reason = :reason, context = :context, arguments = :arguments,
-    progress = :progress, result = :result, error = :error, error_folded = :error_folded
+    progress = :progress, result = :result, error = :error, error_folded = :error_folded,
+    fingerprint = :fingerprint, failed_at = :failed_at
 where generation = :generation
 
 -- name: renumber

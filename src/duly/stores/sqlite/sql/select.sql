@@ -11,6 +11,7 @@ select generation from duly_job
 where id in (select value from json_each(:ids)) and generation < :before
     and (:key is null or key = :key)
     and (:error is null or instr(error_folded, :error) > 0)
+    and (:fingerprint is null or fingerprint = :fingerprint)
     and (:tasks is null or task in (select value from json_each(:tasks)))
     and (:states is null or state in (select value from json_each(:states)))
     and (:queues is null or queue in (select value from json_each(:queues)))
@@ -19,6 +20,17 @@ order by generation desc limit :limit
 -- name: by_key
 select generation from duly_job indexed by duly_job_key
 where key = :key and generation < :before
+    and (:error is null or instr(error_folded, :error) > 0)
+    and (:fingerprint is null or fingerprint = :fingerprint)
+    and (:tasks is null or task in (select value from json_each(:tasks)))
+    and (:states is null or state in (select value from json_each(:states)))
+    and (:queues is null or queue in (select value from json_each(:queues)))
+    and queue not in (select value from json_each(:spared))
+order by generation desc limit :limit
+
+-- name: by_fingerprint
+select generation from duly_job indexed by duly_job_fingerprint
+where fingerprint = :fingerprint and generation < :before
     and (:error is null or instr(error_folded, :error) > 0)
     and (:tasks is null or task in (select value from json_each(:tasks)))
     and (:states is null or state in (select value from json_each(:states)))

@@ -19,7 +19,7 @@ where job.state = 'running' and job.epoch = claim.value ->> 1 and job.nonce = cl
 -- name: finish_done
 update duly_job
 set state = 'done', reason = '', finished_at = :now, forget_at = :now + keep_done, error = null,
-    error_folded = null, result = null, result_until = null
+    error_folded = null, fingerprint = null, failed_at = null, result = null, result_until = null
 where generation in (select generation from duly_history where number > :mark)
 
 -- name: finished

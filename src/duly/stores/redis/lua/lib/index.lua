@@ -134,12 +134,9 @@ do
     function index.remove(row)
         row.state = nil
         index.update(row)
-        rows.drop(row)
         pending.write("state", row.id, false)
         pending.write("body", row.id, false)
-        if row.has_error then
-            pending.write("error", row.id, false)
-        end
+        rows.forget_error(row)
         if row.has_result then
             pending.write("result", row.id, false)
             pending.rank("results", row.id, false)
@@ -148,6 +145,7 @@ do
         if row.lines > 1 then
             pending.delete("history:" .. row.id)
         end
+        rows.drop(row)
     end
 
     function index.create(request, due, is_parked)

@@ -2,6 +2,9 @@
 
 local recovery = {}
 do
+    -- What duly.fingerprints makes of the two errors that are told here, wherever it happened.
+    local INTERRUPTED, CRASHED = "63bee92ce202", "c52880aaa516"
+
     -- Back to the ready set, still ahead of what is parked behind it.
     local function lend_again(row, evidence)
         rows.note(row, "lease ran out", evidence)
@@ -36,13 +39,13 @@ do
             end
         elseif row.is_at_most_once and row.has_begun then
             rows.note(row, "lease ran out", evidence)
-            rows.set_error(row, evidence)
+            rows.set_error(row, evidence, INTERRUPTED)
             lifecycle.finish(row, "interrupt", "interrupted, outcome unknown")
         -- A perpetual goes on: what its lost leases hide is told by the next worker that sees it die.
         elseif row.began_isolated and rest.crashes + 1 >= verdicts.CRASH_CAP and not rest.perpetual then
             rest.crashes = rest.crashes + 1
             rows.note(row, "crash", evidence)
-            rows.set_error(row, "crashed: " .. evidence)
+            rows.set_error(row, "crashed: " .. evidence, CRASHED)
             lifecycle.finish(row, "fail", "crashed too often")
         else
             lend_again(row, evidence)

@@ -235,9 +235,42 @@ do
         end
     end
 
-    function rows.set_error(row, text)
-        row.has_error = text ~= nil
-        pending.write("error", row.id, text or false)
+    -- The name of a job's error and when it happened, or nil.
+    function rows.failure_of(row)
+        if not row.has_error then
+            return nil
+        elseif not row.failure then
+            local name, at = cmsgpack.unpack(call("HGET", prefix .. "failure", row.id))
+            row.failure = { name = name, at = at }
+        end
+        return row.failure
+    end
+
+    -- By each name jobs are found by generation, and names by the moment of the last failure: it is negative, so
+    -- that the head of a queue is the latest.
+    local function index_failure(row, failure, is_there)
+        pending.rank("fingerprint:" .. failure.name, row.id, is_there and row.generation or false)
+        pending.queue("failures", failure.name, "failed:" .. failure.name, row.id, is_there and -failure.at or false)
+    end
+
+    function rows.forget_error(row)
+        local failure = rows.failure_of(row)
+        if failure then
+            index_failure(row, failure, false)
+            pending.write("failure", row.id, false)
+            pending.write("error", row.id, false)
+            row.has_error, row.failure = false, nil
+            dirty[row.id] = row
+        end
+    end
+
+    -- An error comes with its name, which is given where the text is made.
+    function rows.set_error(row, text, name, at)
+        rows.forget_error(row)
+        row.has_error, row.failure = true, { name = name, at = at or now }
+        index_failure(row, row.failure, true)
+        pending.write("failure", row.id, cmsgpack.pack(name, row.failure.at))
+        pending.write("error", row.id, text)
         dirty[row.id] = row
     end
 

@@ -21,6 +21,7 @@ do
             queues = as_set(values.queues),
             spares = as_set(values.spares),
             key = values.key or nil,
+            fingerprint = values.fingerprint or nil,
         }
     end
 
@@ -31,6 +32,7 @@ do
             and (not selection.queues or selection.queues[lane.queue])
             and not (selection.spares and selection.spares[lane.queue])
             and (not selection.key or (row.is_keyed and rows.open(row).key == selection.key))
+            and (not selection.fingerprint or (row.has_error and rows.failure_of(row).name == selection.fingerprint))
     end
 
     local function newest_first(one, other)

@@ -35,6 +35,7 @@ do
             counted = values[12],
             result = values[13] or nil,
             keep_result = values[14] or nil,
+            fingerprint = values[15] or nil,
         }
     end
 
@@ -146,9 +147,7 @@ do
     end
 
     local function set_result(row, settlement)
-        if row.has_error then
-            rows.set_error(row, nil)
-        end
+        rows.forget_error(row)
         if settlement.result then
             row.has_result = true
             pending.write("result", row.id, settlement.result)
@@ -170,7 +169,7 @@ do
 
     local function write_conclusion(row, settlement, event, reason)
         if settlement.error then
-            rows.set_error(row, settlement.error)
+            rows.set_error(row, settlement.error, settlement.fingerprint)
         end
         count(row, settlement, event)
         if verdicts.GOES_ON[event] then

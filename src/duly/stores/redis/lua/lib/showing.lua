@@ -38,7 +38,7 @@ do
     end
 
     local function show_row(row, body, beside, with_history)
-        local rest, lane = rows.open(row), naming.lane_named(row.lane)
+        local rest, lane, failure = rows.open(row), naming.lane_named(row.lane), rows.failure_of(row)
         local values = {
             row.id,
             lane.task,
@@ -69,9 +69,11 @@ do
             rest.tick,
             rest.delivery,
             row.has_progress and beside.progress or nil,
+            failure and failure.name,
+            failure and failure.at,
         }
         local history = with_history and history_of(row) or "[]"
-        return show_all(values, 29):sub(1, -2) .. "," .. (body or '"",""') .. "," .. history .. "]"
+        return show_all(values, 31):sub(1, -2) .. "," .. (body or '"",""') .. "," .. history .. "]"
     end
 
     function showing.rows(found, with_history)

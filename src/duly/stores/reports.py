@@ -1,0 +1,32 @@
+"""What a store tells people beside single jobs. Everything here is bounded, however much is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from duly.job import Job
+
+LATEST: Final = 10_000
+"""Groups are made of so many of the latest failures: an older one whose kind stopped is not looked for."""
+COUNTED: Final = 10_000
+"""Where counting a group ends: whoever reads this number knows that there are at least so many."""
+TASKS_OF: Final = 100
+"""The newest jobs of a group, whose tasks are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Jobs whose last error has the same fingerprint, failed for good or to be tried again."""
+
+    fingerprint: str
+    count: int
+    """At most `COUNTED`."""
+    first_seen: datetime
+    """When the oldest of them failed."""
+    last_seen: datetime
+    """When one of them failed last."""
+    tasks: tuple[str, ...]
+    sample: Job
+    """The newest of them."""
