@@ -25,6 +25,9 @@ SHARE: Final = 50
 """Looking takes at most one fiftieth of the time, however many jobs there are to be counted."""
 
 
+_tried: set[tuple[str, str, str]] = set()
+
+
 def learn_seen(app: App) -> None:
     """Make known what is in `tasks` modules and what was imported by now."""
     compat.autodiscover_modules("tasks")
@@ -38,7 +41,7 @@ def learn_waiting(app: App) -> None:
     backends = backends_of(app)  # none where only schedules and reactions live
     try:
         for path in list(_waiting(app)) if backends else ():
-            _learn(app, backends[0], path)
+            _learn_once(app, backends[0], path)
     except StoreError as error:
         compat.logger.debug("cannot look for tasks: %s", error)
 
@@ -48,6 +51,14 @@ def _waiting(app: App) -> Iterator[str]:
     for task, queue, _ in app.store.run(app.store.census()).jobs:
         if task not in app.tasks and queue != periodic.QUEUE:
             yield task
+
+
+def _learn_once(app: App, alias: str, path: str) -> None:
+    """The code of a process does not change: what was no task a moment ago is none now."""
+    mark = (app.settings.url, app.settings.namespace, path)
+    if mark not in _tried:
+        _tried.add(mark)
+        _learn(app, alias, path)
 
 
 def _learn(app: App, alias: str, path: str) -> None:
