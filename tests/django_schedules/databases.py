@@ -1,7 +1,4 @@
-"""A PostgreSQL database beside the SQLite files of the tests' project, under the alias "pg".
-
-Made when a test first asks for it: one per process, because the schemas in it bear fixed names.
-"""
+"""Django's connections, and a PostgreSQL database beside the SQLite files of the tests' project."""
 
 from __future__ import annotations
 
@@ -10,37 +7,21 @@ import importlib
 import os
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-import psycopg
-from tests.django.site import call, postgres_database
-from tests.servers import postgres_url
+from tests.django.site import add_postgres
 
 connections: Any = importlib.import_module("django.db").connections
 
 
 @cache
 def with_postgres() -> str:
-    """The alias, migrated."""
-    name = f"site_{os.getpid()}"
-    with psycopg.connect(postgres_url(), autocommit=True) as connection:
-        connection.execute(f"drop database if exists {name}".encode())
-        connection.execute(f"create database {name}".encode())
-    atexit.register(forget, os.getpid())
-    words = {**postgres_database(postgres_url()), "NAME": name}
-    known = {alias: dict(given) for alias, given in connections.settings.items()}
-    connections.settings["pg"] = connections.configure_settings({**known, "pg": words})["pg"]
-    call("migrate", database="pg", verbosity=0)
-    return "pg"
+    """Its alias, migrated; made when a test of this process first asks for it."""
+    add_postgres()
+    atexit.register(_let_go, os.getpid())
+    return "postgres"
 
 
-def forget(pid: int) -> None:
+def _let_go(pid: int) -> None:
     """A connection left open would keep the server from stopping in good order."""
     if pid == os.getpid():
-        connections["pg"].close()
-
-
-def url_of(name: str) -> str:
-    """The server's URL with another database."""
-    parts = urlsplit(postgres_url())
-    return urlunsplit(parts._replace(path=f"/{name}"))
+        connections["postgres"].close()

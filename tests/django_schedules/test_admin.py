@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 from tests.django.site import set_up
-from tests.django_schedules.clockwork import Clockwork
+from tests.django_schedules.clockwork import Clockwork, give_up
 
 set_up()
 
 from tests.django_schedules import tasks  # noqa: E402
 
-from duly.django import database_engine, executions, scheduling  # noqa: E402
+from duly.django import database_engine, scheduling  # noqa: E402
 from duly.django.models import DatabaseSchedule, TaskExecution  # noqa: E402
+from duly.kinds import periodic  # noqa: E402
+from duly.schedules import TERMS  # noqa: E402
+from duly.stores.contract import Delete, Selection  # noqa: E402
 
 quote: Any = importlib.import_module("django.contrib.admin.utils").quote
 Client: Any = importlib.import_module("django.test").Client
@@ -34,8 +37,11 @@ def _clean(registry: scheduling.Registry) -> Generator[None, None, None]:
     app = database_engine()
     with override_settings(ALLOWED_HOSTS=["testserver"]):
         yield
-    app.jobs.delete(*[job.id for job in app.jobs.list(limit=1000)] or ["none"])
     app.schedule_terms.clear()
+    for selection in (Selection(), Selection(queues=(periodic.QUEUE,))):
+        app.store.run(app.store.amend(selection, Delete()))
+    for name in app.store.run(app.store.records(TERMS)):
+        app.store.run(app.store.record(TERMS, name, None))
 
 
 def browser(*permissions: str, is_superuser: bool = False) -> Any:
@@ -207,8 +213,7 @@ def test_executions_are_shown_and_what_was_given_up_is_handed_over_again(clockwo
     clockwork.schedule(tasks.guarded, name="nightly")
     clockwork.tick()
     clockwork.tick(minutes=1)
-    for _ in range(5):
-        executions.ledger().sweep()
+    give_up()
     (execution,) = TaskExecution.objects.all()
     only_looking = browser("view_taskexecution")
     order = {"action": "hand_over_again", "_selected_action": [execution.id]}
