@@ -26,12 +26,13 @@ def list_arguments(parser: Parser) -> None:
 def list_schedules(args: Arguments) -> int:
     with opened(args) as app:
         views, now, knows_code = app.schedules.list(), app.clock.now(), has_code(app)
-    document = {"schedules": [_row(view, knows_code=knows_code) for view in views]}
+    document = {"schedules": [row(view, knows_code=knows_code) for view in views]}
     answer(args, document, _text(views, now, knows_code=knows_code))
     return Exit.OK
 
 
-def _row(view: ScheduleView, *, knows_code: bool) -> dict[str, Any]:
+def row(view: ScheduleView, *, knows_code: bool) -> dict[str, Any]:
+    """A schedule as documents carry it."""
     return {
         "name": view.name,
         "task": view.task,

@@ -1,0 +1,232 @@
+"""Everything the pages, the API and the live stream may see: bounded looks at the engine, as values.
+
+No look walks the whole store: lists are pages, and what must be counted is counted once in a while and
+shared by everybody who watches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from duly.cli import checks
+from duly.cli.checks import Finding, Level
+from duly.cli.documents import switch_row
+from duly.cli.status import Overview, look
+from duly.cli.why import Condition, conclusion, reasons
+from duly.dashboard.filters import Filters
+from duly.dashboard.redaction import Redaction
+from duly.dashboard.timeline import Timeline, draw
+from duly.job import ENGINE_QUEUES, FINISHED, HistoryLine, Job, State
+from duly.stores.changes import Changes
+from duly.stores.contract import Attendance, Scope
+
+if TYPE_CHECKING:
+    from duly.app import App
+    from duly.reactions import ReactionView
+
+T = TypeVar("T")
+
+PAGE: Final = 50
+FRESH: Final = timedelta(seconds=2)
+"""How old a count may be: three browsers that watch cost the store as much as one."""
+
+
+class Kept(Generic[T]):
+    """An answer that serves everybody for a moment."""
+
+    def __init__(self, ask: Callable[[], T], boot: Callable[[], float], fresh: timedelta = FRESH) -> None:
+        self._ask = ask
+        self._boot = boot
+        self._fresh = fresh.total_seconds()
+        self._lock = threading.Lock()
+        self._kept: tuple[float, T] | None = None
+
+    def get(self) -> T:
+        """The answer, asked for anew when it is too old; whoever comes meanwhile waits for the same one."""
+        with self._lock:
+            if self._kept is None or self._boot() - self._kept[0] >= self._fresh:
+                self._kept = self._boot(), self._ask()
+            return self._kept[1]
+
+    def forget(self) -> None:
+        """Something was changed: the next look is a new one."""
+        with self._lock:
+            self._kept = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A queue at a glance."""
+
+    name: str
+    counts: Counter[State]
+    late: timedelta | None
+    """How late its oldest ready job is."""
+    is_held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The state of everything."""
+
+    seen: Overview
+    totals: Counter[State]
+    queues: Sequence[QueueRow]
+    tasks: dict[str, Counter[State]]
+    alarms: Sequence[Finding]
+
+    @property
+    def late(self) -> timedelta:
+        """The worst queue's."""
+        return max((row.late for row in self.queues if row.late is not None), default=timedelta(0))
+
+    @property
+    def live_workers(self) -> list[Attendance]:
+        """Those whose lease holds."""
+        return [one for one in self.seen.workers if one.has_lease]
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some jobs, newest first, and where the next page begins."""
+
+    jobs: Sequence[Job]
+    calls: Sequence[str]
+    """Each job's arguments on one line, without secrets."""
+    before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job with everything that bears on it."""
+
+    job: Job
+    now: datetime
+    call: Any
+    is_known: bool
+    result: Any
+    context: Any
+    progress: Any
+    timeline: Timeline
+    conditions: Sequence[Condition]
+    sentence: str
+    success: Job | None
+    """The last job of the same task, and key if it has one, that went well; only for one that did not."""
+    success_call: Any
+
+
+class Desk:
+    """What may be read."""
+
+    def __init__(self, app: App, redaction: Redaction) -> None:
+        self.app = app
+        self.redaction = redaction
+        self._summary: Kept[Summary] = Kept(self._sum_up, app.clock.boot)
+
+    def now(self) -> datetime:
+        """The moment a page is made."""
+        return self.app.clock.now()
+
+    # everything
+
+    def summary(self) -> Summary:
+        """Counts, workers, holds and alarms, at most two seconds old."""
+        return self._summary.get()
+
+    def forget(self) -> None:
+        """After an order the next page shows what it did."""
+        self._summary.forget()
+
+    def _sum_up(self) -> Summary:
+        seen = look(self.app)
+        held = {switch.name for switch in seen.switches if switch.scope is Scope.QUEUE}
+        by_queue = {**{name: Counter[State]() for name in sorted(held)}, **seen.by(1)}
+        queues = [
+            QueueRow(name, counts, _late(seen, name), name in held) for name, counts in by_queue.items()
+        ]
+        return Summary(seen, seen.total(), queues, seen.by(0), self._alarms(seen))
+
+    def _alarms(self, seen: Overview) -> list[Finding]:
+        """Silence when all is well."""
+        findings = [
+            checks.workers(seen),
+            checks.orphans(seen),
+            checks.lag(seen),
+            checks.stuck(self.app, seen),
+            checks.held(seen),
+        ]
+        return [finding for finding in findings if finding.level is not Level.OK]
+
+    def holds(self) -> list[dict[str, Any]]:
+        """What stands still, by whose word."""
+        return [switch_row(switch) for switch in self.summary().seen.switches]
+
+    def reactions(self) -> Sequence[ReactionView]:
+        """What follows tables; nothing where the store has none."""
+        return self.app.reactions.list() if isinstance(self.app.store, Changes) else ()
+
+    # jobs
+
+    def jobs(self, filters: Filters, *, before: int | None = None, limit: int = PAGE) -> JobPage:
+        """A page of jobs; the engine's own only for who asks for their queue or task."""
+        found = self.app.jobs.list(limit=limit, before=before, **filters.words())
+        wanted = [job for job in found if is_meant(job, filters)]
+        return JobPage(
+            wanted,
+            [self.redaction.call_text(job) for job in wanted],
+            found[-1].generation if len(found) == limit else None,
+        )
+
+    def count(self, filters: Filters) -> int:
+        """How many jobs match, the engine's own left out unless asked for."""
+        total = self.app.jobs.count(**filters.words())
+        if filters.task or filters.queue:
+            return total
+        return total - self.app.jobs.count(**filters.but(queue=ENGINE_QUEUES).words())
+
+    def job(self, job_id: str) -> JobView:
+        """One job; UnknownJob if it is not there."""
+        job, now = self.app.jobs.get(job_id), self.now()
+        found = reasons(self.app, job)
+        success = self._last_success(job)
+        return JobView(
+            job=job,
+            now=now,
+            call=self.redaction.call(job),
+            is_known=self.redaction.knows(job.task),
+            result=self.redaction.text(job.result),
+            context=self.redaction.text(job.context),
+            progress=self.redaction.text(job.progress),
+            timeline=draw(job, now),
+            conditions=found.conditions if job.state not in FINISHED else (),
+            sentence=conclusion(found),
+            success=success,
+            success_call=None if success is None else self.redaction.call(success),
+        )
+
+    def _last_success(self, job: Job) -> Job | None:
+        if job.error is None or job.state is State.DONE:
+            return None
+        filters = Filters(task=(job.task,), state=("done",), key=job.key or "" if job.tick is None else "")
+        found = self.app.jobs.list(limit=1, **filters.words())
+        return self.app.jobs.get(found[0].id) if found else None
+
+
+def is_meant(job: Job, filters: Filters) -> bool:
+    """The engine's clockwork is not the work people look for."""
+    return bool(filters.task or filters.queue) or job.queue not in ENGINE_QUEUES
+
+
+def last_run(job: Job) -> HistoryLine | None:
+    """The last thing its history tells of a body that began."""
+    return next((line for line in reversed(job.history) if line.started_at is not None), None)
+
+
+def _late(seen: Overview, queue: str) -> timedelta | None:
+    due = seen.census.oldest_due.get(queue)
+    return None if due is None else max(seen.now - due, timedelta(0))

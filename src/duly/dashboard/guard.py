@@ -1,0 +1,305 @@
+"""Stands before every route: lets nobody in unknown, nobody act without the right, nothing be cached.
+
+It is one piece of ASGI around the whole site, so that a route added tomorrow is closed too. What is open is
+listed here: the login page and the assets, which hold nothing of anybody's.
+"""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http.cookies import CookieError, SimpleCookie
+from math import ceil
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+
+from duly.dashboard.door import SESSION, Authenticate, Door, Patience, Role, Visitor
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN_PATHS: Final = frozenset({"/login", "/health"})
+OPEN_FOLDER: Final = "/static/"
+LARGEST_BODY: Final = 1_000_000
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+POLICY: Final = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ]
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # with no-referrer a browser would not say where its forms come from
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """How strangers become visitors."""
+
+    door: Door
+    authenticate: Authenticate | None
+    now: Callable[[], datetime]
+    patience: Patience
+    secure: bool | None = None
+    """Whether cookies are for HTTPS only; None goes by each request's own scheme."""
+
+    def cookie_name(self, scope: Scope, name: str) -> str:
+        """Under HTTPS with a prefix that no other host and no plain HTTP page can set."""
+        return f"__Host-duly-{name}" if self.is_secure(scope) else f"duly-{name}"
+
+    def is_secure(self, scope: Scope) -> bool:
+        """Whether the visitor's browser speaks HTTPS."""
+        return bool(scope.get("scheme") == "https") if self.secure is None else self.secure
+
+    def set_cookie(
+        self, scope: Scope, response: Response, name: str, value: str, *, lasts: timedelta
+    ) -> None:
+        """For this site alone, out of reach of scripts."""
+        response.set_cookie(
+            self.cookie_name(scope, name),
+            value,
+            max_age=int(lasts.total_seconds()),
+            path="/",
+            secure=self.is_secure(scope),
+            httponly=True,
+            samesite="lax",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What the guard tells the routes of a request."""
+
+    visitor: Visitor | None
+    csrf: str
+    form: Mapping[str, list[str]]
+
+
+class Refused(Exception):
+    """A request that goes no further."""
+
+    def __init__(self, status: int, words: str, **headers: str) -> None:
+        super().__init__(words)
+        self.status, self.words, self.headers = status, words, headers
+
+
+class Guard:
+    """The site, closed."""
+
+    def __init__(self, site: Asgi, entrance: Entrance) -> None:
+        self.site = site
+        self._entrance = entrance
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._refuse_other(scope, receive, send)
+            return
+        answer = _closed(scope, send)
+        try:
+            receive = await self._admit(scope, receive)
+        except Refused as refused:
+            await self._turn_away(scope, refused)(scope, receive, answer)
+            return
+        await self.site(scope, receive, self._with_csrf(scope, answer))
+
+    async def _refuse_other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.site(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _admit(self, scope: Scope, receive: Receive) -> Receive:
+        """Who it is, whether they may, and whether it is really they who ask; else Refused."""
+        headers = Headers(scope=scope)
+        cookies = _cookies(headers)
+        visitor, by_token = await self._visitor(scope, headers, cookies)
+        csrf = cookies.get(self._entrance.cookie_name(scope, "csrf"), "") or secrets.token_urlsafe(24)
+        guest = Guest(visitor, csrf, {})
+        if visitor is None and not is_open(scope):
+            raise Refused(401, "Sign in first.", **{"www-authenticate": "Bearer"})
+        if scope["method"] not in SAFE:
+            body = await _whole(receive)
+            guest = Guest(visitor, csrf, _form(headers, body))
+            self._check_order(scope, headers, guest, by_token=by_token)
+            receive = _replayed(body, receive)
+        scope["duly.guest"] = guest
+        return receive
+
+    async def _visitor(
+        self, scope: Scope, headers: Headers, cookies: Mapping[str, str]
+    ) -> tuple[Visitor | None, bool]:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._by_token(scope, token.strip()), True
+        entrance = self._entrance
+        session = cookies.get(entrance.cookie_name(scope, "session"), "")
+        visitor = entrance.door.read_session(session, entrance.now()) if session else None
+        if visitor is None and entrance.authenticate is not None:
+            found = entrance.authenticate(HTTPConnection(scope))
+            visitor = await found if inspect.isawaitable(found) else found
+        return visitor, False
+
+    def _by_token(self, scope: Scope, token: str) -> Visitor:
+        patience, address = self._entrance.patience, address_of(scope)
+        if wait := patience.wait(address):
+            raise too_many(wait)
+        visitor = self._entrance.door.recognise(token)
+        if visitor is None:
+            patience.note_failure(address)
+            raise Refused(401, "This token opens nothing.", **{"www-authenticate": "Bearer"})
+        return visitor
+
+    def _check_order(self, scope: Scope, headers: Headers, guest: Guest, *, by_token: bool) -> None:
+        path = inner_path(scope)
+        if not by_token:
+            _check_origin(scope, headers)
+            given = headers.get("x-csrf-token") or guest.form.get("csrf", [""])[0]
+            known = _cookies(headers).get(self._entrance.cookie_name(scope, "csrf"), "")
+            if not known or not hmac.compare_digest(known.encode(), given.encode()):
+                raise Refused(403, "This form is too old or not ours: load the page again.")
+        if path in OPEN_PATHS or path == "/logout":
+            return
+        if guest.visitor is None or not guest.visitor.may_act:
+            raise Refused(403, f"Viewers may look, not act: this needs the role {str(Role.OPERATOR)!r}.")
+
+    def _turn_away(self, scope: Scope, refused: Refused) -> Response:
+        if inner_path(scope).startswith("/api/"):
+            return JSONResponse({"error": refused.words}, refused.status, refused.headers)
+        wants_page = (
+            scope["method"] in SAFE and refused.status == 401 and "authorization" not in Headers(scope=scope)
+        )
+        if wants_page and self._entrance.door.has_tokens and inner_path(scope) not in ("/live", "/live.json"):
+            back = quote(inner_path(scope) + _query(scope), safe="")
+            return RedirectResponse(f"{scope.get('root_path', '')}/login?next={back}", 303)
+        return PlainTextResponse(refused.words, refused.status, refused.headers)
+
+    def _with_csrf(self, scope: Scope, send: Send) -> Send:
+        """The first page brings the cookie that its forms are compared with."""
+        name = self._entrance.cookie_name(scope, "csrf")
+        if scope["method"] not in SAFE or _cookies(Headers(scope=scope)).get(name):
+            return send
+        response = Response()
+        self._entrance.set_cookie(scope, response, "csrf", scope["duly.guest"].csrf, lasts=SESSION)
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).append("set-cookie", response.headers["set-cookie"])
+            await send(message)
+
+        return sending
+
+
+def is_open(scope: Scope) -> bool:
+    """What strangers may see."""
+    path = inner_path(scope)
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
+
+
+def inner_path(scope: Scope) -> str:
+    """The path below the place the site is mounted at."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path[len(root) :] if root and path.startswith(root) else path
+
+
+def address_of(scope: Scope) -> str:
+    """Where a request comes from."""
+    client = scope.get("client")
+    return str(client[0]) if client else "unknown"
+
+
+def too_many(wait: timedelta) -> Refused:
+    """For who has failed too often."""
+    seconds = max(1, ceil(wait.total_seconds()))
+    return Refused(429, f"Too many failed tries: wait {seconds} s.", **{"retry-after": str(seconds)})
+
+
+def _closed(scope: Scope, send: Send) -> Send:
+    """Every answer with the headers that keep a browser from being used against its owner."""
+    is_asset = inner_path(scope).startswith(OPEN_FOLDER)
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.update(HEADERS)
+            headers["cache-control"] = "public, max-age=3600" if is_asset else "no-store"
+        await send(message)
+
+    return sending
+
+
+def _cookies(headers: Headers) -> dict[str, str]:
+    try:
+        return {name: morsel.value for name, morsel in SimpleCookie(headers.get("cookie", "")).items()}
+    except CookieError:
+        return {}
+
+
+def _check_origin(scope: Scope, headers: Headers) -> None:
+    """Browsers say where a request comes from; another site's is refused whatever it carries."""
+    site = headers.get("sec-fetch-site", "same-origin")
+    origin = headers.get("origin")
+    is_ours = origin is None or urlsplit(origin).netloc == headers.get("host", "")
+    if site not in ("same-origin", "none") or not is_ours:
+        raise Refused(403, "This request comes from another site.")
+
+
+async def _whole(receive: Receive) -> bytes:
+    body = b""
+    more = True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > LARGEST_BODY:
+            raise Refused(413, f"No order takes more than {LARGEST_BODY:,} bytes.")
+    return body
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return again
+
+
+def _form(headers: Headers, body: bytes) -> dict[str, list[str]]:
+    if not headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        return {}
+    try:
+        return parse_qs(body.decode(), keep_blank_values=True, max_num_fields=2000)
+    except ValueError:
+        raise Refused(400, "This form cannot be read.") from None
+
+
+def _query(scope: Scope) -> str:
+    text = scope.get("query_string", b"").decode("latin-1")
+    return f"?{text}" if text else ""

@@ -1,0 +1,72 @@
+"""What people may see of a job's arguments, result and context.
+
+A task says which of its own arguments are nobody's business (`redact=`); the dashboard adds names that are
+secrets wherever they turn up. The arguments of a task whose code is not here are not shown at all: nobody
+could tell which of them are secret.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from duly.cli.documents import HIDDEN, call_of, call_text, parsed
+from duly.cli.words import clipped
+
+if TYPE_CHECKING:
+    from duly.app import App
+    from duly.job import Job
+
+SECRETS: Final = ("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential")
+DEEPEST: Final = 30
+
+
+class Redaction:
+    """Hides what must not be seen."""
+
+    def __init__(self, app: App, names: Iterable[str] = ()) -> None:
+        self._app = app
+        self._names = frozenset(name.lower() for name in (*SECRETS, *names))
+
+    def knows(self, task: str) -> bool:
+        """Whether the task's own list is here to go by."""
+        return task in self._app.tasks
+
+    def call(self, job: Job) -> Any:
+        """`[args, kwargs]` without secrets; stars where even that cannot be told."""
+        task = self._app.tasks.get(job.task)
+        return HIDDEN if task is None else self.value(call_of(job, task))
+
+    def call_text(self, job: Job, width: int = 160) -> str:
+        """The call on one line."""
+        call = self.call(job)
+        return HIDDEN if call == HIDDEN else clipped(call_text("", call)[1:-1], width)
+
+    def text(self, stored: str | None) -> Any:
+        """A stored JSON text without secrets."""
+        return self.value(parsed(stored))
+
+    def value(self, value: Any, depth: int = 0) -> Any:
+        """The same value with stars under every name that is a secret."""
+        if depth > DEEPEST:
+            return HIDDEN
+        if isinstance(value, dict):
+            named = cast(dict[str, Any], value)
+            return {
+                name: HIDDEN if self._is_secret(name) else self.value(each, depth + 1)
+                for name, each in named.items()
+            }
+        if isinstance(value, list):
+            values = cast(Iterable[Any], value)
+            return [self.value(each, depth + 1) for each in values]
+        return value
+
+    def _is_secret(self, name: str) -> bool:
+        return any(secret in name.lower() for secret in self._names)
+
+
+def pretty(value: Any) -> str:
+    """JSON as people read it; short lists stay on one line."""
+    line = json.dumps(value, ensure_ascii=False, default=str)
+    return line if len(line) <= 88 else json.dumps(value, ensure_ascii=False, indent=2, default=str)

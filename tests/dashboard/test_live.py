@@ -1,0 +1,97 @@
+"""The live stream: what it sends, what it costs, and that it ends."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from starlette.testclient import TestClient
+from tests.dashboard.arrange import Shop
+
+from duly.dashboard.desk import Desk, Kept
+from duly.dashboard.live import BEAT, LONGEST, STREAMS, Live, Sample, drain
+from duly.dashboard.redaction import Redaction
+
+
+def live_of(shop: Shop, *, beat: timedelta = BEAT, longest: timedelta = LONGEST) -> Live:
+    return Live(Desk(shop.app, Redaction(shop.app)), beat, longest)
+
+
+async def never() -> bool:
+    return False
+
+
+async def test_a_stream_sends_looks_until_it_has_lasted_long_enough(shop: Shop) -> None:
+    shop.charge.enqueue(1)
+    live = live_of(shop, beat=timedelta(milliseconds=1), longest=timedelta(milliseconds=3))
+
+    events = [event async for event in live.stream(never)]
+
+    assert len(events) == 3
+    assert events[0].startswith("event: look\ndata: ")
+    look = json.loads(events[0].partition("data: ")[2])
+    assert look["jobs"]["waiting"] == 1
+    assert live.streams == 0
+
+
+async def test_a_stream_ends_when_its_browser_is_gone(shop: Shop) -> None:
+    async def gone() -> bool:
+        return True
+
+    live = live_of(shop, beat=timedelta(milliseconds=1))
+
+    assert len([event async for event in live.stream(gone)]) == 1
+
+
+def test_further_browsers_are_told_to_poll_when_too_many_watch(shop: Shop) -> None:
+    live = live_of(shop)
+    live.streams = STREAMS
+
+    assert live.is_full
+
+
+def test_everybody_who_watches_shares_one_look(shop: Shop) -> None:
+    numbers = iter(range(1, 100))
+    kept = Kept(lambda: next(numbers), shop.clock.boot)
+
+    answers = [kept.get() for _ in range(50)]
+    shop.clock.advance("2s")
+    answers.append(kept.get())
+
+    assert answers == [1] * 50 + [2]
+
+
+def test_polling_answers_with_all_samples(shop: Shop, operator: TestClient) -> None:
+    shop.charge.enqueue(1)
+    operator.get("/live.json")
+    shop.clock.advance("10s")
+
+    found = operator.get("/live.json").json()
+
+    assert [sample[1:] for sample in found["samples"]] == [[1, 0, 0.0], [1, 0, 10.0]]
+
+
+def test_the_version_changes_when_a_page_would(shop: Shop, operator: TestClient) -> None:
+    def version() -> str:
+        shop.clock.advance("3s")
+        return str(operator.get("/live.json").json()["version"])
+
+    shop.clock.run_due()  # the schedule has its job
+
+    first, same = version(), version()
+    shop.charge.using(run_after="1h").enqueue(1)
+
+    assert same == first
+    assert version() != first
+
+
+def test_the_forecast_says_when_a_queue_is_empty_or_nothing() -> None:
+    noon = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+
+    def samples(*waiting: int) -> list[Sample]:
+        return [Sample(noon + timedelta(seconds=2 * n), count, 0, 0.0) for n, count in enumerate(waiting)]
+
+    assert drain(samples(100, 90, 80, 70, 60)) == timedelta(seconds=12)
+    assert drain(samples(60, 70, 80, 90, 100)) is None
+    assert drain(samples(5, 5, 5, 5, 5)) is None
+    assert drain(samples(9, 1)) is None

@@ -1,0 +1,230 @@
+"""What buttons do: to whom, how often, and to nobody else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from starlette.testclient import TestClient
+from tests.dashboard.arrange import OPERATOR, Shop
+
+from duly import State
+
+
+def states(shop: Shop, ids: list[str]) -> list[State]:
+    return [shop.app.jobs.get(one).state for one in ids]
+
+
+# --- one job --------------------------------------------------------------------------------------
+
+
+def test_a_failed_job_is_retried_by_its_button_and_its_history_names_who(shop: Shop) -> None:
+    [failed] = shop.fail(1)
+    shop.broken.clear()
+    browser = shop.sign_in()
+    browser.open(f"/jobs/{failed}")
+
+    browser.submit(f"/jobs/{failed}/retry")
+
+    assert "Retried 1 job." in browser.text
+    job = shop.app.jobs.get(failed)
+    assert job.state is State.WAITING
+    assert any("operator" in f"{line.worker} {line.note}" for line in job.history)
+    shop.clock.run_due()
+    assert shop.app.jobs.get(failed).state is State.DONE
+
+
+def test_clicking_twice_does_it_once_and_says_so(shop: Shop) -> None:
+    [failed] = shop.fail(1)
+    browser = shop.sign_in()
+    browser.open(f"/jobs/{failed}")
+    [form] = browser.forms(f"/jobs/{failed}/retry")
+
+    pages = [browser.client.post(f"/jobs/{failed}/retry", data=form).text for _ in range(2)]
+
+    assert "Retried 1 job." in pages[0]
+    assert "Retried 0 jobs. Refused 1 job" in pages[1]
+    assert [line.event for line in shop.app.jobs.get(failed).history].count("revive") == 1
+
+
+def test_a_waiting_job_is_cancelled_postponed_and_hurried(shop: Shop) -> None:
+    job = shop.charge.using(run_after="1h").enqueue(1)
+    browser = shop.sign_in()
+
+    browser.open(f"/jobs/{job.id}")
+    browser.submit(f"/jobs/{job.id}/postpone", after="1d")
+    postponed = shop.app.jobs.get(job.id).ready_at
+    browser.client.post(f"/jobs/{job.id}/postpone", data={"csrf": browser.client.cookies["duly-csrf"]})
+    hurried = shop.app.jobs.get(job.id).ready_at
+    browser.open(f"/jobs/{job.id}")
+    browser.submit(f"/jobs/{job.id}/cancel")
+
+    assert postponed == shop.clock.now() + timedelta(days=1)
+    assert hurried == shop.clock.now()
+    assert shop.app.jobs.get(job.id).state is State.CANCELLED
+
+
+def test_ticked_jobs_are_retried_and_the_others_left_alone(shop: Shop) -> None:
+    ids = shop.fail(1, 2, 3)
+    browser = shop.sign_in()
+    browser.open("/jobs")
+
+    browser.submit("/orders/selected", order="retry", id=[ids[0], ids[2]])
+
+    assert "Retried 2 jobs." in browser.text
+    assert states(shop, ids) == [State.WAITING, State.FAILED, State.WAITING]
+
+
+# --- many -----------------------------------------------------------------------------------------
+
+
+def test_a_bulk_order_acts_on_exactly_what_was_previewed(shop: Shop) -> None:
+    shown = shop.fail(1, 2, 3)
+    shop.charge.enqueue(9)
+    browser = shop.sign_in()
+    browser.open("/bulk?order=retry&task=shop.charge")
+    assert "Retry 3 jobs" in browser.text
+    shop.clock.advance("1s")
+    later = shop.fail(4, 5)  # match as well, but nobody has seen them
+
+    browser.submit("/orders/bulk")
+
+    assert "Retried 3 jobs" in browser.text
+    assert states(shop, shown) == [State.WAITING] * 3
+    assert states(shop, later) == [State.FAILED] * 2
+
+
+def test_a_job_requested_before_the_preview_but_failed_after_it_is_not_touched(shop: Shop) -> None:
+    old = shop.charge.using(run_after="1h").enqueue(8)
+    [failed] = shop.fail(1)
+    browser = shop.sign_in()
+    browser.open("/bulk?order=retry")
+    shop.broken.add(8)
+    shop.clock.advance("2h")
+    shop.clock.run_due()
+    assert shop.app.jobs.get(old.id).state is State.FAILED
+
+    browser.submit("/orders/bulk")
+
+    assert "Retried 1 job" in browser.text
+    assert states(shop, [failed, old.id]) == [State.WAITING, State.FAILED]
+
+
+def test_jobs_that_left_the_set_meanwhile_are_counted_out(shop: Shop) -> None:
+    ids = shop.fail(1, 2, 3)
+    browser = shop.sign_in()
+    browser.open("/bulk?order=retry")
+    shop.app.jobs.retry(ids[0])
+
+    browser.submit("/orders/bulk")
+
+    assert "Retried 2 jobs" in browser.text
+    assert "The preview showed 3" in browser.text
+
+
+@pytest.mark.parametrize("count", [501, 2_001])
+def test_a_bulk_order_to_many_counts_them_exactly(shop: Shop, count: int) -> None:
+    shop.charge.enqueue_many([((order,), {}) for order in range(count)])
+    browser = shop.sign_in()
+    browser.open("/bulk?order=cancel")
+    assert f"Cancel {count:,} jobs" in browser.text
+
+    browser.submit("/orders/bulk")
+
+    assert f"Cancelled {count:,} jobs" in browser.text
+    assert shop.app.jobs.count(state="cancelled") == count
+
+
+def test_a_bulk_order_spares_the_engines_own_jobs(shop: Shop) -> None:
+    shop.clock.run_due()
+    shop.charge.enqueue(1)
+    browser = shop.sign_in()
+
+    browser.open("/bulk?order=cancel")
+    browser.submit("/orders/bulk")
+
+    assert "Cancelled 1 job" in browser.text
+    assert shop.app.jobs.count(queue="duly.schedules", state="waiting") == 1
+
+
+def test_an_order_without_a_preview_is_refused(shop: Shop, operator: TestClient) -> None:
+    ids = shop.fail(1)
+
+    answer = operator.post("/orders/bulk", data={"order": "retry"})
+
+    assert answer.status_code == 400
+    assert states(shop, ids) == [State.FAILED]
+
+
+def test_an_order_that_cannot_be_for_such_jobs_is_refused(operator: TestClient) -> None:
+    answer = operator.get("/bulk?order=retry&state=running")
+
+    assert answer.status_code == 400
+    assert "cannot be retried" in answer.text
+
+
+def test_the_preview_shows_the_same_as_a_command(shop: Shop, operator: TestClient) -> None:
+    shop.fail(1)
+
+    page = operator.get("/bulk?order=retry&key=order:1&error=it's").text
+
+    assert "duly retry --state failed --key order:1 --error" in page
+
+
+# --- lanes and schedules --------------------------------------------------------------------------
+
+
+def test_a_queue_is_paused_with_a_name_and_resumed(shop: Shop) -> None:
+    shop.charge.enqueue(1)
+    browser = shop.sign_in()
+    browser.open("/")
+
+    browser.submit("/orders/lane", order="pause", name="default")
+    [switch] = shop.app.store.run(shop.app.store.switches())
+    shop.clock.run_due()
+    held = shop.app.jobs.count(state="waiting", task="shop.charge")
+    browser.submit("/orders/lane", order="resume", name="default")
+    shop.clock.run_due()
+
+    assert (switch.name, switch.reason) == ("default", "(paused by operator)")
+    assert held == 1
+    assert shop.app.jobs.count(state="done", task="shop.charge") == 1
+
+
+def test_a_schedule_is_paused_resumed_run_now_edited_and_reset(shop: Shop) -> None:
+    shop.clock.run_due()
+    browser = shop.sign_in()
+
+    browser.open("/schedules")
+    browser.submit("/orders/schedule", order="pause", name="nightly")
+    assert shop.app.schedules.list()[0].is_paused
+    browser.submit("/orders/schedule", order="resume", name="nightly")
+    assert not shop.app.schedules.list()[0].is_paused
+    browser.submit("/orders/schedule", order="trigger", name="nightly")
+    assert shop.app.jobs.count(task="shop.report") == 1
+
+    browser.open("/schedule?name=nightly&every=15m")
+    browser.submit("/orders/schedule", order="edit")
+    assert shop.app.schedules.list()[0].terms["every"] == "15m"
+    browser.submit("/orders/schedule", order="reset")
+
+    assert shop.app.schedules.list()[0].overlay == {}
+
+
+def test_an_unknown_schedule_or_order_is_refused(operator: TestClient) -> None:
+    answers = [
+        operator.post("/orders/schedule", data={"order": "pause", "name": "nobody"}),
+        operator.post("/orders/schedule", data={"order": "explode", "name": "nightly"}),
+        operator.post("/orders/lane", data={"order": "pause", "scope": "world", "name": "x"}),
+        operator.post("/jobs/x/explode"),
+    ]
+
+    assert [answer.status_code for answer in answers] == [404, 400, 400, 400]
+
+
+def test_who_gave_an_order_by_token_is_told_by_role(shop: Shop) -> None:
+    [failed] = shop.fail(1)
+
+    shop.visit(OPERATOR).post(f"/jobs/{failed}/retry")
+
+    assert shop.app.jobs.get(failed).state is State.WAITING
