@@ -46,7 +46,7 @@ demo: $(READY)
 	$(BIN)/duly demo $(DEMO_ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(TEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup $(TEST_ARGS)
 
 chaos: $(READY)
 	$(BIN)/python -m tests.simulation --seeds $(CHAOS_SEEDS)

@@ -15,6 +15,15 @@ settings.register_profile("duly", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("duly")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long rows of tests begin first, so that nobody waits for the last of them alone.
+
+    Tests that share something costly say so by `xdist_group`, and then run in one process.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Workers that tests killed leave their doorbells behind, and nobody opens their files again."""
     if sys.platform != "win32" and not hasattr(session.config, "workerinput"):

@@ -22,6 +22,8 @@ from duly.cli import main
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.xdist_group("celery beat")
+
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

@@ -17,6 +17,15 @@ from tests.servers import postgres_url
 from tests.servers_redis import private_server
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A project with its worker is made once, not in every process that has one of its tests."""
+    for item in items:
+        if isinstance(item, pytest.Function) and Path(__file__).parent in item.path.parents:
+            kind = item.callspec.params.get("project") if hasattr(item, "callspec") else None
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem} on {kind or 'any'}"))
+
+
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Any]:
     with running_cloud() as cloud:
