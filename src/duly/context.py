@@ -6,11 +6,14 @@ import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import cast
+from typing import Any, Final, cast
 
 from duly.errors import BadRequest
 
 Plain = str | int | float | bool | None
+
+CARRIED: Final = "duly.trace"
+"""In what is stored with a request, the headers of its trace: `duly.tracing` reads them, log lines do not."""
 
 _bound: ContextVar[Mapping[str, Plain] | None] = ContextVar("duly_bound", default=None)
 
@@ -63,7 +66,11 @@ def _unpacked(text: str) -> Mapping[str, Plain]:
         found = json.loads(text)
     except ValueError:
         return {}
-    return cast(Mapping[str, Plain], found) if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    words = cast(dict[str, Any], found)
+    words.pop(CARRIED, None)
+    return words
 
 
 @contextmanager

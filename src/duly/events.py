@@ -20,7 +20,11 @@ class Event(NamedTuple):
     attempt: int
     epoch: int
     seconds: float | None = None
+    """None where the body had not started."""
     detail: str = ""
+    queue: str = ""
+    wait: float | None = None
+    """Seconds from the moment it was due to its start, by the store's clock; of first tries only."""
 
 
 Listener = Callable[[Event], None]

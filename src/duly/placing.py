@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from duly import tracing
 from duly.errors import LeaseLost
 from duly.job import Decision, Job, Request
 from duly.outbox.contract import Outbox
@@ -28,6 +29,13 @@ class Doors(Protocol):
 
 def place(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Placed]:
     """Store requests, or leave them with the run that makes them for its own key."""
+    if not tracing.is_wanted():
+        return _place(doors, requests, connection)
+    with tracing.sending(requests) as sending:
+        return sending.answered(_place(doors, sending.requests, connection))
+
+
+def _place(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Placed]:
     kept, others = _parted(requests, connection)
     if not others:
         return _in_order(requests, kept, [])
@@ -42,6 +50,13 @@ def place(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Pl
 
 async def aplace(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Placed]:
     """The async twin of place."""
+    if not tracing.is_wanted():
+        return await _aplace(doors, requests, connection)
+    with tracing.sending(requests) as sending:
+        return sending.answered(await _aplace(doors, sending.requests, connection))
+
+
+async def _aplace(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Placed]:
     kept, others = _parted(requests, connection)
     if not others:
         return _in_order(requests, kept, [])

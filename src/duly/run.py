@@ -37,6 +37,7 @@ from duly.kinds.outcome import Effects, Ended, Ending, Raised, Returned
 from duly.lifecycle import Verdict
 from duly.options import Options
 from duly.retry import Retry, next_grant, next_try
+from duly.tracing import begin_run
 
 TRACEBACK_LIMIT = 16_000
 ENGINE = str(Path(__file__).parent)
@@ -284,12 +285,19 @@ def log_context(claim: Claim) -> dict[str, object]:
 
 @contextmanager
 def as_current(run: Run) -> Generator[None]:
-    """Requests made inside belong to this run."""
+    """Requests made inside belong to this run, and so do spans."""
     token = current_run.set(run)
+    span = begin_run(run._claim)  # pyright: ignore[reportPrivateUsage]
     try:
         yield
+    except BaseException as error:
+        if span is not None:
+            span.failed(error)
+        raise
     finally:
         run.end()
+        if span is not None:
+            span.end()
         current_run.reset(token)
 
 

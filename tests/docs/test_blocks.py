@@ -55,6 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DULY_URL", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))  # pyright: ignore[reportUnknownMemberType]
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", None)  # a page that traces does so alone
     before = set(sys.modules)
     yield tmp_path
     for name in set(sys.modules) - before:

@@ -17,6 +17,7 @@ from duly.cli.words import shown, span
 from duly.context import bound
 from duly.events import Event
 from duly.run import current_run
+from duly.tracing import current_ids
 from duly.urls import masked
 
 RUNS: Final = "duly.run"
@@ -91,6 +92,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
             **job_of(record),
+            **current_ids(),
         }
         if context := dict(bound()):
             document["context"] = context

@@ -13,6 +13,7 @@ from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
 from duly.cli.exits import Exit, UsageError
 from duly.cli.parser import Arguments, Parser
+from duly.cli.progress import Progress
 from duly.cli.target import refuse_missing_file
 from duly.cli.words import counted
 from duly.clock import SystemClock
@@ -61,15 +62,21 @@ def run(args: Arguments) -> int:
     with _source(args) as (source, source_name), _target(args) as (target, target_name):
         if source_name == target_name:
             raise UsageError(f"{source_name} cannot be moved to itself")
+        progress = Progress("carried", source.run(source.count(Selection())))
         mover = Mover(
             source=source,
             target=target,
             source_name=source_name,
             target_name=target_name,
             wait=args.wait,
-            tell=_teller(args),
+            tell=_teller(args, progress),
+            advance=progress.reach,
         )
-        return _told(args, mover, mover.run())
+        try:
+            moved = mover.run()
+        finally:
+            progress.close()
+        return _told(args, mover, moved)
 
 
 @contextmanager
@@ -103,9 +110,15 @@ def _target(args: Arguments) -> Generator[tuple[House, str]]:
         yield opened
 
 
-def _teller(args: Arguments) -> Callable[[str], None]:
+def _teller(args: Arguments, progress: Progress) -> Callable[[str], None]:
     """For people as it happens; a document holds no progress."""
-    return (lambda _: None) if args.json else (lambda line: print(line, flush=True))
+
+    def tell(line: str) -> None:
+        progress.close()
+        if not args.json:
+            print(line, flush=True)
+
+    return tell
 
 
 def _rehearse(args: Arguments) -> int:

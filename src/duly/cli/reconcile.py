@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -12,6 +11,7 @@ from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
 from duly.cli.exits import Exit
 from duly.cli.parser import Arguments, Parser
+from duly.cli.progress import Progress
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
 from duly.cli.words import counted, relative, shown, stamp
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duly.app import App
     from duly.reactions import ReactionView
 
-SAY_EVERY = 0.5
+SAY_EVERY = 0.2
 
 
 def arguments(parser: Parser) -> None:
@@ -68,14 +68,14 @@ def _chosen(app: App, task: str | None) -> list[ReactionView]:
 
 
 def _watch(app: App, tasks: Iterable[str]) -> None:
-    """A line for each step, until nothing is left to look at."""
-    told = ""
-    while going := [view for view in app.reactions.list() if view.task in tasks and view.is_reconciling]:
-        line = ", ".join(f"{shown(view.task)}: {view.reconciled}" for view in going)
-        if line != told:
-            print(line, file=sys.stderr)
-        told = line
-        time.sleep(SAY_EVERY)
+    """How many rows were looked at, until nothing is left to look at. Nobody knows how many there are."""
+    progress = Progress("looked at")
+    try:
+        while going := [view for view in app.reactions.list() if view.task in tasks and view.is_reconciling]:
+            progress.reach(sum(view.reconciled for view in going))
+            time.sleep(SAY_EVERY)
+    finally:
+        progress.close()
 
 
 def reaction_row(view: ReactionView) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from duly.cli.parser import Arguments, Parser
 from duly.cli.reconcile import reaction_row, reaction_table
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
+from duly.cli.watch import follow, offer_every, watch
 from duly.cli.words import counted, relative, shown, span, stamp
 from duly.errors import StoreError
 from duly.job import State
@@ -91,11 +92,17 @@ def _backlog(app: App) -> Backlog | None:
 
 def arguments(parser: Parser) -> None:
     offer_store(parser, positional=True)
+    parser.option("--watch", action="store_true", default=False, help="look again and again, until Ctrl-C")
+    offer_every(parser)
     offer_json(parser)
 
 
 def run(args: Arguments) -> int:
     with opened(args) as app:
+        if args.watch and args.json:
+            return follow(lambda: document(look(app)), args.every)
+        if args.watch:
+            return watch(lambda: _text(look(app)), args.every)
         seen = look(app)
     answer(args, document(seen), _text(seen))
     return Exit.OK

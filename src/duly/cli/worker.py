@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly.cli.commands import Command
 from duly.cli.exits import Exit, UsageError
+from duly.cli.health import answering, offer_port
 from duly.cli.parser import Arguments, Names, Parser, Raise, at_least_one, names, size
 from duly.cli.target import find_app, offer_app
 from duly.cli.words import counted
@@ -37,6 +38,7 @@ def arguments(parser: Parser) -> None:
     offer_app(parser, positional=True)
     _offer_work(parser)
     _offer_life(parser)
+    offer_port(parser)
     _offer_logs(parser)
 
 
@@ -98,7 +100,9 @@ def run(args: Arguments) -> int:
     from duly.cli.logs import set_up
 
     set_up(level=args.log_level, form=args.log_format, verbosity=args.verbose)
-    return _serve(app, _worker(app, args), folder)
+    worker = _worker(app, args)
+    with answering(app, worker, args):
+        return _serve(app, worker, folder)
 
 
 def _application(args: Arguments) -> App:

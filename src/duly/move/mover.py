@@ -56,6 +56,8 @@ class Mover:
     """As the other side will tell them to people: URLs without a password."""
     wait: timedelta
     tell: Callable[[str], None]
+    advance: Callable[[int], None] = lambda _carried: None
+    """Told how many jobs this run has carried so far."""
     clock: Clock = field(default_factory=SystemClock)
     pause: Callable[[float], None] = time.sleep
 
@@ -178,6 +180,7 @@ class Mover:
         while cursor is not None and (batch := self.source.run(self.source.pack(cursor, BATCH))):
             cursor = self.target.run(self.target.unpack(move, cursor, batch))
             carried += len(batch)
+            self.advance(carried)
             self._reached("batch")
         is_furnished = cursor is not None and self._furnish(move)
         if not is_furnished:

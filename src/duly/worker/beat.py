@@ -75,6 +75,11 @@ class Heartbeat:
         """False once nobody could say that the lease has not run out, as after a freeze."""
         return self._clock() <= self._trusted_until
 
+    @property
+    def margin(self) -> float:
+        """Seconds for which the lease can be trusted if no beat succeeds from now on; negative afterwards."""
+        return self._trusted_until - self._clock()
+
     def start(self) -> None:
         """Beat from now on. The first beat was the worker's first call: it never claims without a lease."""
         self._thread.start()

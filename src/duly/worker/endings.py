@@ -120,7 +120,18 @@ def _log_end(ended: Concluded, answer: Settled) -> None:
 def _event(ended: Concluded, answer: Settled, seconds: float) -> Event:
     claim, detail = ended.holding.claim, detail_of(ended.verdict)
     kind = outcome_of(ended.verdict, answer, ended.holding.halt)
-    return Event(kind, claim.task, claim.id, claim.key, claim.attempt + 1, claim.epoch, seconds, detail)
+    return Event(
+        kind,
+        claim.task,
+        claim.id,
+        claim.key,
+        claim.attempt + 1,
+        claim.epoch,
+        seconds if ended.holding.started_at is not None else None,
+        detail,
+        claim.queue,
+        ended.holding.wait,
+    )
 
 
 def detail_of(verdict: Verdict) -> str:

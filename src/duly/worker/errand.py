@@ -8,12 +8,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from types import ModuleType
 from typing import Any, cast
 
-from duly import codec, context, failpoints
+from duly import codec, context, failpoints, tracing
 from duly.app import AnyTask, App
 from duly.clock import SystemClock
 from duly.errors import DulyError, LeaseLost, SoftLimitExceeded, UnknownTask
@@ -32,6 +33,8 @@ from duly.worker.shields import ChildShield
 from duly.worker.transaction import Counter
 
 ENTRY = "duly.worker.errand:perform"
+LAST_SPANS = 0.25
+"""Seconds a run's end may wait for its spans to be sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,15 @@ def perform(message: bytes, emit: Callable[[bytes], None]) -> bytes:
         binding=binding,
     )
     ended = _ended(holding, run, binding)
+    _send_spans()
     report = Report(ended.verdict, ended.then, cast(datetime, holding.started_at), ended.answer, ended.meant)
     return codec.pack_value(report, cap=sys.maxsize).encode()
+
+
+def _send_spans() -> None:
+    """An interrupt that comes now comes too late to change the run's end."""
+    with suppress(SoftLimitExceeded, LeaseLost), INTERRUPTS.shield():
+        tracing.flush(LAST_SPANS)
 
 
 def _ended(holding: Holding, run: Run, binding: Binding) -> Concluded:

@@ -39,11 +39,24 @@ class Holding:
     """Ends the body where that is possible; None before it starts and for threads."""
     force: Callable[[], object] | None = None
     """Interrupts a thread's body, for the moment before the process ends."""
+    lent_at: datetime | None = None
+    """By the store's clock."""
+    taken: float = 0.0
+    """The same moment by ours, monotonic."""
 
     @property
     def is_running(self) -> bool:
         """Its body is at work; one that has ended only waits for its settlement."""
         return self.run is not None and self.run.is_live_here
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds from due to start. After a first try nobody can say: `due` stays what was asked for."""
+        claim = self.claim
+        is_first = not (claim.attempt or claim.crashes or claim.deferrals)
+        if self.lent_at is None or self.started_at is None or not is_first:
+            return None
+        return max(0.0, (self.lent_at - claim.due).total_seconds() + self.started - self.taken)
 
     def order(self, halt: Halt) -> None:
         """Tell the run to stop. The first reason counts, except that a lost lease outranks all."""

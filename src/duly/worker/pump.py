@@ -61,6 +61,7 @@ class Pump:
         self._beat = beat
         self.bell = self._store.doorbell()
         self._is_waiting = False
+        self._turned_at = time.monotonic()
         self._signals: deque[tuple[Holding, Signal]] = deque()
         self._progress: dict[Fence, str] = {}
         self._unsettled: list[Concluded | Settlement] = []
@@ -91,12 +92,17 @@ class Pump:
         if self._is_waiting:
             self.bell.wake()
 
+    def is_answered(self, patience: float) -> bool:
+        """False while calls to the store fail, or one of them takes longer than that many seconds."""
+        return not self._is_unsure and (self._is_waiting or time.monotonic() < self._turned_at + patience)
+
     # the loop
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Turn until told to stop; a store that is away is waited for, calmly."""
         failures = 0
         while not is_over():
+            self._turned_at = time.monotonic()
             try:
                 self.turn()
             except StoreError as error:
@@ -266,8 +272,9 @@ class Pump:
             self.bell.wait(BUSY_PAUSE)
 
     def _after_claim(self, claimed: Claimed, *, had_settled: bool) -> None:
+        taken = time.monotonic()
         holdings = [
-            Holding(claim, self._app.tasks[claim.task])
+            Holding(claim, self._app.tasks[claim.task], lent_at=claimed.now, taken=taken)
             for claim in claimed.claims
             if claim.queue != periodic.QUEUE
         ]

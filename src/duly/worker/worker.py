@@ -17,6 +17,8 @@ from duly.durations import Duration, duration
 from duly.errors import DefinitionError, DulyError, SchemaMismatch, StoreError, StoreMoved
 from duly.ids import worker_id
 from duly.job import Fence
+from duly.metrics.otel import observed
+from duly.metrics.vitals import Health, Vitals
 from duly.reactions import check_url
 from duly.run import Signal
 from duly.stores.contract import Order, Renewal, WorkerCard
@@ -83,6 +85,9 @@ class Worker:
         self._has_moved = False
         self._has_served = False
         self._pump: Pump | None = None
+        self._hand = Hand()
+        self._beat: Heartbeat | None = None
+        self._has_ended = False
         self._relay: Relay | None = None
         self._planner: Planner | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -149,7 +154,33 @@ class Worker:
     @property
     def is_healthy(self) -> bool:
         """False when nothing can be claimed."""
-        return self._failure is None and self._pump is not None
+        return self._condition() is Health.OK
+
+    def vitals(self) -> Vitals:
+        """How it is, for probes and metrics. Safe from any thread; asks nobody."""
+        held, condition = self._hand.all(), self._condition()
+        is_over = condition in (Health.DEAD, Health.ENDED)
+        return Vitals(
+            Health.STOPPING if self.is_stopping and not is_over else condition,
+            lease_margin=None if self._beat is None else self._beat.margin,
+            slots=self.concurrency,
+            running=sum(holding.is_running for holding in held),
+            held=len(held),
+        )
+
+    def _condition(self) -> Health:
+        """Whether it could claim, if it were not told to stop."""
+        pump, beat = self._pump, self._beat
+        if self._failure is not None:
+            return Health.DEAD
+        if self._has_ended:
+            return Health.ENDED
+        if pump is None or beat is None:
+            return Health.ARRIVING
+        if not beat.trusts_lease():
+            return Health.FENCED
+        is_answered = pump.is_answered(self.app.settings.lease.total_seconds())
+        return Health.OK if is_answered else Health.AWAY
 
     @property
     def is_stopping(self) -> bool:
@@ -165,16 +196,18 @@ class Worker:
 
     def _run(self, loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
         try:
-            self._serve(loop)
+            with observed(self.app, self):
+                self._serve(loop)
         except BaseException as error:
             self._fail(error)
         finally:
+            self._has_ended = True
             loop.call_soon_threadsafe(ended.set)
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         lanes = Lanes(self.app, self.queues)
-        hand = Hand()
-        beat = self._arrive(lanes, hand)
+        hand = self._hand
+        beat = self._beat = self._arrive(lanes, hand)
         if beat is None:
             return
         bench = Bench(

@@ -1,0 +1,172 @@
+"""Probes: red when a worker cannot claim, and a different red when only a new start would help."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from duly import Duly
+from duly.cli import main
+from duly.errors import DefinitionError, StoreUnavailable
+from duly.metrics import Health, Vitals, serve
+
+
+class Patient:
+    """A worker that is as it is told to be."""
+
+    health = Health.OK
+
+    def vitals(self) -> Vitals:
+        return Vitals(self.health, slots=1)
+
+
+@contextmanager
+def port_of(patient: Any) -> Generator[int]:
+    with serve(Duly("memory://"), port=0, worker=patient) as server:
+        yield server.server_port
+
+
+def asked(port: int, page: str) -> tuple[int, Any]:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5) as answer:
+            return answer.status, answer.read()
+    except HTTPError as refusal:
+        with refusal:
+            return refusal.code, refusal.read()
+
+
+@pytest.mark.parametrize(
+    ("health", "can_claim", "is_alive"),
+    [
+        (Health.OK, 200, 200),
+        (Health.ARRIVING, 503, 200),
+        (Health.AWAY, 503, 200),
+        (Health.FENCED, 503, 200),
+        (Health.STOPPING, 503, 200),
+        (Health.ENDED, 503, 503),
+        (Health.DEAD, 503, 503),
+    ],
+)
+def test_a_store_that_is_away_makes_a_worker_unready_but_not_dead(
+    health: Health, can_claim: int, is_alive: int
+) -> None:
+    patient = Patient()
+    patient.health = health
+
+    with port_of(patient) as port:
+        ready, live = asked(port, "health"), asked(port, "live")
+
+    assert (ready[0], live[0]) == (can_claim, is_alive)
+    assert json.loads(ready[1]) == {"ok": can_claim == 200, "worker": str(health)}
+
+
+def test_the_port_shows_metrics_and_nothing_else() -> None:
+    with port_of(Patient()) as port:
+        metrics, other = asked(port, "metrics?x=1"), asked(port, "../../etc/passwd")
+
+    assert metrics[0] == 200
+    assert b"duly_worker_can_claim 1.0" in metrics[1]
+    assert other == (404, b"try /metrics, /health or /live\n")
+
+
+def test_a_port_that_is_taken_is_refused_with_the_remedy() -> None:
+    with port_of(Patient()) as port, pytest.raises(DefinitionError, match="Choose a free port"):
+        serve(Duly("memory://"), port=port).__enter__()
+
+
+def test_the_port_is_for_this_machine_unless_somebody_says_otherwise() -> None:
+    with serve(Duly("memory://"), port=0) as server:
+        assert server.server_address[0] == "127.0.0.1"
+
+
+# --- real workers ------------------------------------------------------------------------------------
+
+
+async def test_a_worker_tells_how_it_is_through_its_life() -> None:
+    app = Duly("memory://")
+    worker = app.worker(concurrency=3)
+    before = worker.vitals()
+
+    async with worker:
+        during = worker.vitals()
+        worker.stop()
+        stopping = worker.vitals()
+
+    assert before.health is Health.ARRIVING
+    assert (during.health, during.slots, during.running) == (Health.OK, 3, 0)
+    assert during.lease_margin is not None
+    assert 0 < during.lease_margin <= app.settings.lease.total_seconds()
+    assert stopping.health in (Health.STOPPING, Health.ENDED)
+    assert worker.vitals().health is Health.ENDED
+
+
+async def test_a_worker_whose_store_goes_away_turns_red_and_green_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = Duly("memory://", poll="10ms")
+    app.task(name="mail")(lambda: None)
+    turn, is_away = app.store.turn, threading.Event()
+
+    def perhaps(*words: Any) -> Any:
+        if is_away.is_set():
+            raise StoreUnavailable("gone fishing")
+        return turn(*words)
+
+    monkeypatch.setattr(app.store, "turn", perhaps)
+    async with app.worker() as worker:
+        is_away.set()
+        app.store.ring()
+        away = await _becoming(worker, Health.AWAY)
+        is_away.clear()
+        back = await _becoming(worker, Health.OK)
+
+    assert away
+    assert back
+
+
+async def _becoming(worker: Any, health: Health) -> bool:
+    import asyncio
+
+    for _ in range(500):
+        if worker.vitals().health is health:
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+# --- duly health -------------------------------------------------------------------------------------
+
+
+def test_a_probe_that_runs_a_command_exits_with_the_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    patient = Patient()
+    with port_of(patient) as port:
+        monkeypatch.setenv("DULY_METRICS_PORT", str(port))
+        monkeypatch.setenv("DULY_METRICS_HOST", "0.0.0.0")
+        well = main(["health"])
+        patient.health = Health.AWAY
+        away, live = main(["health", "--json"]), main(["health", "--live"])
+    gone = main(["health"])
+
+    said = capsys.readouterr().out
+    assert (well, away, live, gone) == (0, 1, 0, 1)
+    assert "the store does not answer" in said
+    assert f"nobody answers at http://127.0.0.1:{port}/health" in said
+
+
+def test_a_probe_must_be_told_where_to_ask(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DULY_METRICS_PORT", raising=False)
+
+    assert main(["health"]) == 2
+    assert "DULY_METRICS_PORT" in capsys.readouterr().err
