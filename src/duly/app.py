@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
-from duly import codec, context, placing
+from duly import codec, context, holding, placing
+from duly.audit import Audit
 from duly.clock import Clock, SystemClock
+from duly.converse import aconverse, converse
 from duly.declaring import Decorate
 from duly.durations import Duration, duration
 from duly.errors import (
@@ -38,7 +40,7 @@ from duly.run import Run
 from duly.schedules import Desk as ScheduleDesk
 from duly.schedules import Schedules, plain_terms
 from duly.settings import Settings, load
-from duly.stores.contract import Placed, Scope, Store, Switch
+from duly.stores.contract import Placed, Store
 from duly.task import Task
 from duly.ticker import tick_request
 from duly.transactions import check_store
@@ -72,6 +74,7 @@ class App:
         self.events = Events()
         self.jobs = Jobs(lambda: self.store)
         self.failures = Failures(lambda: self.store)
+        self.audit = Audit(lambda: self.store)
         self.reactions = Reactions(lambda: self.store, lambda: self.jobs)
         self.schedules = Schedules(self._schedule_desk())
 
@@ -267,27 +270,27 @@ class App:
 
     # holding
 
-    def pause(self, *, task: str | AnyTask | None = None, queue: str | None = None, reason: str = "") -> None:
+    def pause(
+        self, *, task: str | AnyTask | None = None, queue: str | None = None, reason: str = "", by: str = ""
+    ) -> None:
         """Hold a task or a queue: its work waits, nothing is dropped."""
-        self.store.run(self.store.hold(Switch(*_held(task, queue), until=None, reason=reason)))
+        converse(self.store, holding.hold(self.store, holding.lane(task, queue), reason, by))
 
     async def apause(
-        self, *, task: str | AnyTask | None = None, queue: str | None = None, reason: str = ""
+        self, *, task: str | AnyTask | None = None, queue: str | None = None, reason: str = "", by: str = ""
     ) -> None:
         """The async twin of pause."""
-        await self.store.arun(self.store.hold(Switch(*_held(task, queue), until=None, reason=reason)))
+        await aconverse(self.store, holding.hold(self.store, holding.lane(task, queue), reason, by))
 
-    def resume(self, *, task: str | AnyTask | None = None, queue: str | None = None) -> bool:
+    def resume(self, *, task: str | AnyTask | None = None, queue: str | None = None, by: str = "") -> bool:
         """Let a held task or queue go on; False if it was not held."""
-        was_held = self.store.run(self.store.free(*_held(task, queue)))
-        self.store.ring()
-        return was_held
+        return converse(self.store, holding.free(self.store, holding.lane(task, queue), by))
 
-    async def aresume(self, *, task: str | AnyTask | None = None, queue: str | None = None) -> bool:
+    async def aresume(
+        self, *, task: str | AnyTask | None = None, queue: str | None = None, by: str = ""
+    ) -> bool:
         """The async twin of resume."""
-        was_held = await self.store.arun(self.store.free(*_held(task, queue)))
-        self.store.ring()
-        return was_held
+        return await aconverse(self.store, holding.free(self.store, holding.lane(task, queue), by))
 
     def lock(self, name: str, ttl: Duration = "60s", wait: Duration = "3s") -> Lock:
         """One holder at a time over all processes; a context manager, sync and async."""
@@ -361,12 +364,3 @@ def _check_needs_nothing(task: AnyTask) -> None:
         raise DefinitionError(
             f"{error} With automatic=True nobody gives it arguments: let them have defaults, or enqueue it."
         ) from None
-
-
-def _held(task: str | AnyTask | None, queue: str | None) -> tuple[Scope, str]:
-    if (task is None) == (queue is None):
-        raise DefinitionError("Say what to hold: task='…' or queue='…', and not both.")
-    if task is not None:
-        return Scope.TASK, task if isinstance(task, str) else task.name
-    assert queue is not None
-    return Scope.QUEUE, queue

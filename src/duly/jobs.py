@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
+from duly.audit import NAMED, Audit
 from duly.converse import Conversation, aconverse, converse
 from duly.durations import Duration, duration
 from duly.errors import BadRequest, ResultTimeout, UnknownJob
@@ -27,6 +28,14 @@ BATCH = 500
 
 MEANT: Final[Mapping[type[Amendment], frozenset[State]]] = {Cancel: LIVE, Postpone: LIVE, Revive: FINISHED}
 """The states an order by filters is about, unless these say."""
+
+ORDERS: Final[Mapping[type[Amendment], str]] = {
+    Cancel: "cancel",
+    Delete: "delete",
+    Revive: "retry",
+    Postpone: "postpone",
+}
+"""What the audit calls them."""
 
 FIRST_LOOK, LAST_LOOK = 0.002, 0.1
 """Seconds between two looks at a job that somebody waits for: quick at first, then gentle."""
@@ -60,6 +69,7 @@ class Jobs:
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
+        self._audit = Audit(store)
 
     # looking
 
@@ -167,14 +177,17 @@ class Jobs:
         if not jobs and not filters:  # cancel(*[]) must not mean everything
             raise BadRequest("Say which jobs are meant: their ids, or filters such as task='…', state='…'.")
         acted = Acted([], {})
-        if jobs:
-            ids = tuple(dict.fromkeys(id_of(job) for job in jobs))
+        ids = tuple(dict.fromkeys(id_of(job) for job in jobs))
+        usual = {} if ids else {"state": MEANT.get(type(order))}
+        meant = selection({**usual, **filters})
+        draft = yield from self._audit.begin(ORDERS[type(order)], _about(ids, filters, order), by)
+        if ids:
             for start in range(0, len(ids), BATCH):
-                part = selection({**filters, "ids": ids[start : start + BATCH]})
+                part = replace(meant, ids=ids[start : start + BATCH])
                 acted.note((yield self._store().amend(part, order, by=by, limit=BATCH)))
         else:
-            meant = selection({"state": MEANT.get(type(order)), **filters})
             yield from self._amend_matching(meant, order, by, acted)
+        yield from self._audit.end(draft, changed=len(acted.changed), refused=len(acted.refused))
         self._store().ring()
         return acted
 
@@ -233,6 +246,19 @@ class Ended:
 def id_of(job: str | HasId) -> str:
     """A job's id from whatever names it."""
     return job if isinstance(job, str) else job.id
+
+
+def _about(ids: Sequence[str], filters: Mapping[str, Any], order: Amendment) -> dict[str, Any]:
+    """Whom an order was given to, for the audit."""
+    about: dict[str, Any] = {
+        name: list(_names(value)) if name in ("task", "state", "queue") else value
+        for name, value in filters.items()
+    }
+    if ids:
+        about |= {"jobs": len(ids), "ids": list(ids[:NAMED])}
+    if isinstance(order, Postpone) and order.at is not None:
+        about["at"] = order.at.isoformat()
+    return about
 
 
 def selection(filters: dict[str, Any]) -> Selection:

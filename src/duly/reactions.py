@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
+from duly.audit import Audit
 from duly.converse import Conversation, aconverse, converse
 from duly.errors import BadRequest, DefinitionError, UnknownTask
 from duly.job import HistoryLine, Job, State
@@ -69,6 +70,7 @@ class Reactions:
 
     def __init__(self, store: Callable[[], Store], jobs: Callable[[], Jobs]) -> None:
         self._store = store
+        self._audit = Audit(store)
         self._jobs = jobs
 
     def list(self) -> Views:
@@ -79,13 +81,13 @@ class Reactions:
         """The async twin of list."""
         return await self._ahold(self._list())
 
-    def reconcile(self, task: Any = None) -> None:
+    def reconcile(self, task: Any = None, *, by: str = "") -> None:
         """Have workers look at every row of a task, or of all; they go on where others stop."""
-        self._hold(self._reconcile(task))
+        self._hold(self._reconcile(task, by))
 
-    async def areconcile(self, task: Any = None) -> None:
+    async def areconcile(self, task: Any = None, *, by: str = "") -> None:
         """The async twin of reconcile."""
-        await self._ahold(self._reconcile(task))
+        await self._ahold(self._reconcile(task, by))
 
     def foretell(self, task: Any) -> int:
         """How many rows a reconciliation would run now. Changes nothing."""
@@ -95,18 +97,18 @@ class Reactions:
         """The async twin of foretell."""
         return await self._ahold(self._foretell(task))
 
-    def retry(self, task: Any, **filters: Any) -> int:
+    def retry(self, task: Any, *, by: str = "", **filters: Any) -> int:
         """Have rows run again: all, or by key, state, error (a part of its text) or where (SQL on it).
 
         A key is its value, or a tuple where several columns name a row.
 
         One that runs gets one more run afterwards. Answers how many rows were chosen.
         """
-        return self._hold(self._retry(task, filters))
+        return self._hold(self._retry(task, filters, by))
 
-    async def aretry(self, task: Any, **filters: Any) -> int:
+    async def aretry(self, task: Any, *, by: str = "", **filters: Any) -> int:
         """The async twin of retry."""
-        return await self._ahold(self._retry(task, filters))
+        return await self._ahold(self._retry(task, filters, by))
 
     def jobs(self, task: Any, **filters: Any) -> Sequence[Job]:
         """The job last planned for each row, newest first; chosen as for retry."""
@@ -124,14 +126,15 @@ class Reactions:
         """The async twin of count."""
         return len(await self._ahold(self._chosen(task, filters)))
 
-    def cancel(self, task: Any, **filters: Any) -> Acted:
+    def cancel(self, task: Any, *, by: str = "", **filters: Any) -> Acted:
         """Cancel what waits for rows, and ask what runs to stop; chosen as for retry."""
-        return _cancelled(self._hold(self._chosen(task, filters)), self._jobs().cancel)
+        ids = self._hold(self._chosen(task, filters))
+        return self._jobs().cancel(*ids, by=by) if ids else Acted([], {})
 
-    async def acancel(self, task: Any, **filters: Any) -> Acted:
+    async def acancel(self, task: Any, *, by: str = "", **filters: Any) -> Acted:
         """The async twin of cancel."""
         ids = await self._ahold(self._chosen(task, filters))
-        return await self._jobs().acancel(*ids) if ids else Acted([], {})
+        return await self._jobs().acancel(*ids, by=by) if ids else Acted([], {})
 
     def history(self, task: Any, key: Any) -> Lines:
         """The last five runs of a row that are still kept, newest first."""
@@ -160,10 +163,12 @@ class Reactions:
             views.append(_view(standing, pending, skipped))
         return views
 
-    def _reconcile(self, task: Any) -> Conversation[None]:
+    def _reconcile(self, task: Any, by: str) -> Conversation[None]:
         store = following(self._store())
         known = yield from self._known(store)
-        for name in known if task is None else [_named(task, known)]:
+        names = known if task is None else [_named(task, known)]
+        yield from self._audit.note("reconcile", {"task": list(names)}, by)
+        for name in names:
             yield store.reconcile(name)
 
     def _foretell(self, task: Any) -> Conversation[int]:
@@ -171,10 +176,14 @@ class Reactions:
         name = _named(task, (yield from self._known(store)))
         return cast(int, (yield store.foretell(name)))
 
-    def _retry(self, task: Any, filters: dict[str, Any]) -> Conversation[int]:
+    def _retry(self, task: Any, filters: dict[str, Any], by: str) -> Conversation[int]:
         store = following(self._store())
         name = _named(task, (yield from self._known(store)))
-        return cast(int, (yield store.revisit((yield from self._choice(store, name, filters)))))
+        choice = yield from self._choice(store, name, filters)
+        draft = yield from self._audit.begin("retry", {"task": name, **filters}, by)
+        chosen: int = yield store.revisit(choice)
+        yield from self._audit.end(draft, changed=chosen, refused=0)
+        return chosen
 
     def _chosen(self, task: Any, filters: dict[str, Any]) -> Conversation[tuple[str, ...]]:
         store = following(self._store())
@@ -201,10 +210,6 @@ class Reactions:
     def _known(self, store: Changes) -> Conversation[tuple[str, ...]]:
         standings: Sequence[Standing] = yield store.standings()
         return tuple(standing.reaction.task for standing in standings)
-
-
-def _cancelled(ids: Sequence[str], cancel: Callable[..., Acted]) -> Acted:
-    return cancel(*ids) if ids else Acted([], {})
 
 
 def _named(task: Any, known: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
+from duly.audit import Audit
 from duly.clock import Clock
 from duly.converse import Conversation, aconverse, converse
 from duly.errors import DefinitionError, UnknownSchedule
@@ -70,6 +71,7 @@ class Schedules:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._audit = Audit(desk.store)
 
     def list(self) -> Views:
         """All schedules the store or the code knows, by name."""
@@ -79,45 +81,45 @@ class Schedules:
         """The async twin of list."""
         return await self._ahold(self._list())
 
-    def pause(self, name: str) -> None:
+    def pause(self, name: str, *, by: str = "") -> None:
         """Put no ticks until resumed; what was missed then falls under the schedule's `missed`."""
-        self._hold(self._pause(name))
+        self._hold(self._pause(name, by))
 
-    async def apause(self, name: str) -> None:
+    async def apause(self, name: str, *, by: str = "") -> None:
         """The async twin of pause."""
-        await self._ahold(self._pause(name))
+        await self._ahold(self._pause(name, by))
 
-    def resume(self, name: str) -> None:
+    def resume(self, name: str, *, by: str = "") -> None:
         """Go on, applying `missed` to the ticks of the pause."""
-        self._hold(self._resume(name))
+        self._hold(self._resume(name, by))
 
-    async def aresume(self, name: str) -> None:
+    async def aresume(self, name: str, *, by: str = "") -> None:
         """The async twin of resume."""
-        await self._ahold(self._resume(name))
+        await self._ahold(self._resume(name, by))
 
-    def trigger(self, name: str) -> Handle[Any]:
+    def trigger(self, name: str, *, by: str = "") -> Handle[Any]:
         """Run it once now, beside its timetable, by its overlap rule."""
-        return self._hold(self._trigger(name))
+        return self._hold(self._trigger(name, by))
 
-    async def atrigger(self, name: str) -> Handle[Any]:
+    async def atrigger(self, name: str, *, by: str = "") -> Handle[Any]:
         """The async twin of trigger."""
-        return await self._ahold(self._trigger(name))
+        return await self._ahold(self._trigger(name, by))
 
-    def edit(self, name: str, /, **changes: Any) -> ScheduleView:
+    def edit(self, name: str, /, *, by: str = "", **changes: Any) -> ScheduleView:
         """Overlay the code's terms; survives deploys. No tick is lost or doubled at the edit."""
-        return self._hold(self._edit(name, changes))
+        return self._hold(self._edit(name, changes, by))
 
-    async def aedit(self, name: str, /, **changes: Any) -> ScheduleView:
+    async def aedit(self, name: str, /, *, by: str = "", **changes: Any) -> ScheduleView:
         """The async twin of edit."""
-        return await self._ahold(self._edit(name, changes))
+        return await self._ahold(self._edit(name, changes, by))
 
-    def reset(self, name: str) -> ScheduleView:
+    def reset(self, name: str, *, by: str = "") -> ScheduleView:
         """Remove the overlay: the code's terms are in force again."""
-        return self._hold(self._reset(name))
+        return self._hold(self._reset(name, by))
 
-    async def areset(self, name: str) -> ScheduleView:
+    async def areset(self, name: str, *, by: str = "") -> ScheduleView:
         """The async twin of reset."""
-        return await self._ahold(self._reset(name))
+        return await self._ahold(self._reset(name, by))
 
     def _hold(self, conversation: Conversation[T]) -> T:
         return converse(self._desk.store(), conversation)
@@ -166,33 +168,39 @@ class Schedules:
                 return view
         raise UnknownSchedule(name, [view.name for view in views])
 
-    def _pause(self, name: str) -> Conversation[None]:
+    def _pause(self, name: str, by: str) -> Conversation[None]:
         view = yield from self._one(name)
+        yield from self._audit.note("pause", {"schedule": name}, by)
         yield self._desk.store().hold(Switch(Scope.TASK, periodic.job_task(view.name), None))
 
-    def _resume(self, name: str) -> Conversation[None]:
+    def _resume(self, name: str, by: str) -> Conversation[None]:
         view = yield from self._one(name)
+        yield from self._audit.note("resume", {"schedule": name}, by)
         yield self._desk.store().free(Scope.TASK, periodic.job_task(view.name))
         self._desk.store().ring()
 
-    def _trigger(self, name: str) -> Conversation[Handle[Any]]:
+    def _trigger(self, name: str, by: str) -> Conversation[Handle[Any]]:
         view = yield from self._one(name)
         schedule = replace(periodic.read_terms(name, view.terms), jitter=timedelta(0))  # now means now
         request = replace(self._desk.tick_request(schedule, self._desk.clock.now()), run_after=None)
+        yield from self._audit.note("trigger", {"schedule": name}, by)
         placed: Sequence[Placed] = yield self._desk.store().put([request])
         self._desk.store().ring()
         return self._desk.handle(schedule, request, placed[0])
 
-    def _edit(self, name: str, changes: Mapping[str, Any]) -> Conversation[ScheduleView]:
+    def _edit(self, name: str, changes: Mapping[str, Any], by: str) -> Conversation[ScheduleView]:
         view = yield from self._one(name)
         overlay = {**view.overlay, **self._plain(view, changes)}
         periodic.read_terms(name, merge(view.terms, overlay))
+        # What was changed, not into what: arguments may be secrets.
+        yield from self._audit.note("edit", {"schedule": name, "changes": sorted(changes)}, by)
         yield self._desk.store().record(OVERLAY, name, json.dumps(overlay))
         yield from self._look_again(name)
         return (yield from self._one(name))
 
-    def _reset(self, name: str) -> Conversation[ScheduleView]:
+    def _reset(self, name: str, by: str) -> Conversation[ScheduleView]:
         yield from self._one(name)
+        yield from self._audit.note("reset", {"schedule": name}, by)
         yield self._desk.store().record(OVERLAY, name, None)
         yield from self._look_again(name)
         return (yield from self._one(name))

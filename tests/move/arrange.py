@@ -87,4 +87,5 @@ def sorted_furniture(furniture: Furniture) -> dict[str, Any]:
         "notes": sorted(furniture.notes),
         "starts": sorted(furniture.starts),
         "delivered": sorted(furniture.delivered),
+        "pages": list(furniture.pages),
     }

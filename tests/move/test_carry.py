@@ -79,6 +79,8 @@ def live_a_full_life(store: Store, clock: VirtualClock) -> None:
     store.run(store.record("overlay", "nightly", "{}"))
     store.run(store.grip("account:7", "anna", HOUR))
     store.run(store.deliver("shop", [Parcel(request("delivered", delay=HOUR), 1)]))
+    store.run(store.jot("audit", "ann: why\0not", keep=HOUR))
+    store.run(store.jot("pulse", "{}", keep=MINUTE))
 
 
 def test_all_that_can_be_seen_is_the_same_on_the_other_side(pair: Pair, clock: VirtualClock) -> None:

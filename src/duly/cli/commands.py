@@ -52,6 +52,7 @@ COMMANDS = {
         Entry("cancel", "cancel waiting jobs, ask running ones to stop", "orders:CANCEL"),
         Entry("pause", "hold a task, a queue or a schedule", "holds:PAUSE"),
         Entry("resume", "let a held task, queue or schedule go on", "holds:RESUME"),
+        Entry("audit", "who gave which order, newest first", "audit:AUDIT"),
         Entry("schedules", "what runs by itself, and when next", "schedules:SCHEDULES"),
         Entry("trigger", "run a schedule once now", "schedules:TRIGGER"),
         Entry(

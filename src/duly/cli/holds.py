@@ -13,7 +13,7 @@ from duly.cli.exits import Exit, Refusal, UsageError
 from duly.cli.filters import full_name, known_tasks
 from duly.cli.parser import Arguments, Names, Parser, names
 from duly.cli.target import offer_store, opened
-from duly.cli.words import did_you_mean, shown
+from duly.cli.words import did_you_mean, operator, shown
 
 if TYPE_CHECKING:
     from duly.app import App
@@ -50,22 +50,22 @@ def resume(args: Arguments) -> int:
 def _pause_one(app: App, what: str, name: str, reason: str) -> None:
     match what:
         case "task":
-            app.pause(task=name, reason=reason)
+            app.pause(task=name, reason=reason, by=operator())
         case "queue":
-            app.pause(queue=name, reason=reason)
+            app.pause(queue=name, reason=reason, by=operator())
         case _:
-            app.schedules.pause(name)
+            app.schedules.pause(name, by=operator())
 
 
 def _resume_one(app: App, what: str, name: str) -> bool:
     match what:
         case "task":
-            return app.resume(task=name)
+            return app.resume(task=name, by=operator())
         case "queue":
-            return app.resume(queue=name)
+            return app.resume(queue=name, by=operator())
         case _:
             was_held = ("schedule", name) in _held(app)
-            app.schedules.resume(name)
+            app.schedules.resume(name, by=operator())
             return was_held
 
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
 from duly.cli.exits import Exit, UsageError
-from duly.cli.filters import count_meant, is_internal, names_lane, offer_filters, read_filters, read_rows
+from duly.cli.filters import count_meant, offer_filters, read_filters, read_rows
 from duly.cli.parser import Arguments, Parser
 from duly.cli.target import offer_store, opened
-from duly.cli.words import counted, shown
+from duly.cli.words import counted, operator, shown
 from duly.job import FINISHED, LIVE, State
 
 if TYPE_CHECKING:
     from duly.app import App
     from duly.jobs import Acted, Jobs
 
-BATCH = 500
 NO_SUCH_JOB = "no job has this id"
 
 
@@ -32,28 +30,28 @@ class Order(NamedTuple):
     past: str
     states: tuple[State, ...]
     """Without --state, a filter selects these."""
-    give: Callable[[Jobs, Sequence[str], str], Acted]
+    give: Callable[[Jobs, Sequence[str], str, dict[str, Any]], Acted]
     give_rows: Callable[[App, dict[str, Any]], tuple[list[str], dict[str, str]]]
     """The same to the rows of a reactive task."""
 
 
-def _give_retry(jobs: Jobs, ids: Sequence[str], by: str) -> Acted:
-    return jobs.retry(*ids, by=by)
+def _give_retry(jobs: Jobs, ids: Sequence[str], by: str, filters: dict[str, Any]) -> Acted:
+    return jobs.retry(*ids, by=by, **filters)
 
 
-def _give_cancel(jobs: Jobs, ids: Sequence[str], by: str) -> Acted:
-    return jobs.cancel(*ids, by=by)
+def _give_cancel(jobs: Jobs, ids: Sequence[str], by: str, filters: dict[str, Any]) -> Acted:
+    return jobs.cancel(*ids, by=by, **filters)
 
 
 def _retry_rows(app: App, rows: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
     """Rows are planned anew: one that has changed meanwhile runs for what it is now."""
     meant = [job.id for job in app.reactions.jobs(**rows)]
-    app.reactions.retry(**rows)
+    app.reactions.retry(by=operator(), **rows)
     return meant, {}
 
 
 def _cancel_rows(app: App, rows: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    acted = app.reactions.cancel(**rows)
+    acted = app.reactions.cancel(by=operator(), **rows)
     return acted.changed, acted.refused
 
 
@@ -103,34 +101,11 @@ def _is_confirmed(
 def _act(
     order: Order, app: App, ids: Sequence[str], filters: dict[str, Any]
 ) -> tuple[list[str], dict[str, str]]:
-    changed: list[str] = []
-    refused: dict[str, str] = {}
-    for batch in filter(None, _batches(app, ids, {"state": order.states, **filters})):
-        acted = order.give(app.jobs, batch, _operator())
-        changed += acted.changed
-        silent = {job_id: NO_SUCH_JOB for job_id in batch if job_id not in acted.changed}
-        refused |= silent | acted.refused
-    return changed, refused
-
-
-def _batches(app: App, ids: Sequence[str], filters: dict[str, Any]) -> Iterator[list[str]]:
-    """By pages, from new to old: a job that was refused still matches and must not be met again."""
-    if ids:
-        unique = list(dict.fromkeys(ids))
-        yield from (unique[start : start + BATCH] for start in range(0, len(unique), BATCH))
-        return
-    before: int | None = None
-    while page := app.jobs.list(limit=BATCH, before=before, **filters):
-        yield [job.id for job in page if names_lane(filters) or not is_internal(job)]
-        before = page[-1].generation
-
-
-def _operator() -> str:
-    """Who gives the order, for the job's history."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
+    given = {} if ids else {"state": order.states, **filters}
+    acted = order.give(app.jobs, ids, operator(), given)
+    known = {*acted.changed, *acted.refused}
+    silent = {job_id: NO_SUCH_JOB for job_id in ids if job_id not in known}
+    return acted.changed, silent | acted.refused
 
 
 def _text(order: Order, changed: Sequence[str], refused: dict[str, str]) -> str:

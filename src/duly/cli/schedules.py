@@ -11,7 +11,7 @@ from duly.cli.exits import Exit, UsageError
 from duly.cli.parser import Arguments, Parser
 from duly.cli.tables import table
 from duly.cli.target import has_code, offer_store, opened
-from duly.cli.words import relative, shown, stamp
+from duly.cli.words import operator, relative, shown, stamp
 from duly.durations import describe
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def trigger(args: Arguments) -> int:
     with opened(args, creates=True) as app:
         if not has_code(app):
             raise UsageError("a tick is made from the task's code: say -a module:object, or DULY_APP")
-        handle = app.schedules.trigger(args.name)
+        handle = app.schedules.trigger(args.name, by=operator())
     document = {"id": handle.id, "key": handle.key, "decision": str(handle.decision)}
     answer(args, document, f"{handle.decision} {handle.id} {shown(handle.key or '')}")
     return Exit.OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -14,6 +15,14 @@ def shown(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
     )
+
+
+def operator() -> str:
+    """Who gives an order at a terminal, for the job's history and the audit."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody at a terminal"
 
 
 def one_line(text: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from duly.job import ENGINE_QUEUES, Claim, Decision, Fence, Job, Request, State
 from duly.lifecycle import Conclusion, Settled, Verdict
 from duly.stores.drive import Operation
-from duly.stores.reports import FailureGroup
+from duly.stores.reports import Entry, FailureGroup
 
 T = TypeVar("T")
 
@@ -363,6 +363,17 @@ class Store(Protocol):
     # records: small named texts (schedule definitions, overlays, where a sealed store moved to)
     def record(self, kind: str, name: str, text: str | None) -> Operation[None]: ...
     def records(self, kind: str) -> Operation[dict[str, str]]: ...
+
+    # diaries: short texts one after the other, each kept for a while (orders of operators, pulses of workers)
+    def jot(self, kind: str, text: str, *, keep: timedelta, number: int | None = None) -> Operation[int]:
+        """Add an entry; answers its number. With a number that entry is rewritten, if it is still there."""
+        ...
+
+    def diary(
+        self, kind: str, *, limit: int, before: int | None = None, since: datetime | None = None
+    ) -> Operation[list[Entry]]:
+        """Entries not older than `since`, newest first; `before` continues after the last one seen."""
+        ...
 
     # the doorbell: may ring for nothing or miss; polling is the truth
     def ring(self) -> None: ...

@@ -20,6 +20,8 @@ from duly.stores.drive import Operation
 
 RECORDS: Final = "house"
 """The kind of record that tells of a move that has ended. It is not carried."""
+CARRIED: Final = 10_000
+"""Entries of each diary that go along."""
 ARRIVED: Final = "arrived"
 """The record with the move that filled this store last."""
 
@@ -115,6 +117,16 @@ class Note(NamedTuple):
     text: str
 
 
+class Leaf(NamedTuple):
+    """An entry of a diary, and how long it is kept."""
+
+    number: int
+    kind: str
+    at: datetime
+    until: datetime
+    text: str
+
+
 class Start(NamedTuple):
     """A start that counts for a rate limit."""
 
@@ -143,6 +155,8 @@ class Furniture:
     notes: Sequence[Note] = ()
     starts: Sequence[Start] = ()
     delivered: Sequence[Delivered] = ()
+    pages: Sequence[Leaf] = ()
+    """The newest `CARRIED` of each diary."""
 
 
 @runtime_checkable
@@ -171,7 +185,7 @@ class House(Store, Protocol):
 # --- what a notice means to everybody else --------------------------------------------------------
 
 PRODUCING: Final = frozenset(
-    {"put", "offer", "deliver", "amend", "hold", "free", "record"}
+    {"put", "offer", "deliver", "amend", "hold", "free", "record", "jot"}
     | {"adopt", "tend", "tidy", "plan", "scan", "reconcile", "revisit"}
 )
 """What would add to a store that is being left."""

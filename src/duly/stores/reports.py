@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from duly.job import Job
 
@@ -30,3 +30,11 @@ class FailureGroup:
     tasks: tuple[str, ...]
     sample: Job
     """The newest of them."""
+
+
+class Entry(NamedTuple):
+    """A line of a diary: what was written down, when, and its place in the order of all."""
+
+    number: int
+    at: datetime
+    text: str

@@ -113,7 +113,7 @@ def test_neither_ids_nor_filters_is_a_mistake(duly: Command, shop: Shop) -> None
 def test_pages_are_walked_even_when_all_of_the_first_is_refused(
     duly: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.cli.orders.BATCH", 2)
+    monkeypatch.setattr("duly.jobs.BATCH", 2)
     waiting = shop.task("mail").using(run_after="1h").enqueue_many([((str(n),), {}) for n in range(3)])
     done = shop.task("mail").enqueue_many([((str(n),), {}) for n in range(4)])
     shop.work()
@@ -131,3 +131,24 @@ def test_a_filter_leaves_the_clockwork_alone(duly: Command, shop: Shop) -> None:
 
     assert answer.document == {"changed": [], "refused": {}}
     assert shop.app.jobs.count(queue="duly.schedules", state="waiting") == 1
+
+
+def test_orders_from_the_terminal_are_audited(duly: Command, shop: Shop) -> None:
+    shop.task("mail").using(run_after="1h").enqueue_many([((str(n),), {}) for n in range(3)])
+    duly("cancel", "--task", "mail", "--yes")
+    duly("pause", "--queue", "io", "--reason", "\x1b[31mfire", "-a", shop.target)
+    duly("trigger", "nightly", "-a", shop.target)
+
+    document = duly("audit", "--json").document
+    text = duly("audit", "--limit", "2").out
+
+    orders = [(row["order"], row["changed"]) for row in document["orders"]]
+    assert orders == [("trigger", 1), ("pause", 1), ("cancel", 3)]
+    assert all(row["by"] and row["is_complete"] for row in document["orders"])
+    assert document["orders"][2]["about"]["task"] == [f"{shop.module}.mail"]
+    assert document["next"] is None
+    assert "queue io, reason \\x1b[31mfire" in text
+
+
+def test_no_orders_are_told_in_words(duly: Command, shop: Shop) -> None:
+    assert duly("audit").out == "no orders\n"

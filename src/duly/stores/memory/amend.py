@@ -131,4 +131,7 @@ def prune(world: World, limit: int) -> int:
     for serial in [serial for serial, window in world.windows.items() if window.until <= now]:
         del world.windows[serial]
     forget(world, now)
+    for diary in world.diaries.values():
+        for number in [number for number, kept in diary.items() if kept.until <= now]:
+            del diary[number]
     return len(old[:limit])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from duly.clock import Clock, SystemClock
@@ -41,7 +41,7 @@ from duly.stores.memory.put import put
 from duly.stores.memory.renew import begin, disown, renew, report
 from duly.stores.memory.settle import settle
 from duly.stores.memory.world import World
-from duly.stores.reports import FailureGroup
+from duly.stores.reports import Entry, FailureGroup
 
 T = TypeVar("T")
 
@@ -246,6 +246,24 @@ class MemoryStore:
         return self._operation(
             "records", lambda: {name: text for (of, name), text in self.world.records.items() if of == kind}
         )
+
+    # diaries
+
+    def jot(self, kind: str, text: str, *, keep: timedelta, number: int | None = None) -> Operation[int]:
+        return self._operation("jot", lambda: self.world.jot(kind, text, keep, number))
+
+    def diary(
+        self, kind: str, *, limit: int, before: int | None = None, since: datetime | None = None
+    ) -> Operation[list[Entry]]:
+        def read() -> list[Entry]:
+            entries = [kept.entry for _, kept in sorted(self.world.diaries[kind].items(), reverse=True)]
+            return [
+                entry
+                for entry in entries
+                if (before is None or entry.number < before) and (since is None or entry.at >= since)
+            ][:limit]
+
+        return self._operation("diary", read)
 
     # the doorbell
 

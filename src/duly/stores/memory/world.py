@@ -17,6 +17,7 @@ from duly.ids import new_nonce
 from duly.job import LIVE, Delivery, HistoryLine, Job, Keep, Overlap, Request, State, Wish
 from duly.lifecycle import move
 from duly.stores.contract import Grip, Scope, Switch, WorkerCard
+from duly.stores.reports import Entry
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,6 +105,14 @@ class Delivered:
     until: datetime
 
 
+@dataclass(slots=True)
+class Kept:
+    """An entry of a diary, and until when it is kept."""
+
+    entry: Entry
+    until: datetime
+
+
 def expiry(asked_at: datetime, after: timedelta | None) -> datetime | None:
     """When nobody wants a job any more; each cycle of a perpetual has a time of its own."""
     return None if after is None else asked_at + after
@@ -121,6 +130,7 @@ class World:
         self.switches: dict[tuple[Scope, str], Switch] = {}
         self.locks: dict[str, HeldLock] = {}
         self.records: dict[tuple[str, str], str] = {}
+        self.diaries: dict[str, dict[int, Kept]] = defaultdict(dict)
         self.delivered: dict[str, datetime] = {}
         self.numbers: dict[tuple[str, str], Delivered] = {}
         self.starts: dict[str, list[datetime]] = defaultdict(list)
@@ -279,6 +289,15 @@ class World:
         if row.state is State.WAITING:
             return row.ready_at
         return self.lease_end(row) if row.state is State.RUNNING else None
+
+    def jot(self, kind: str, text: str, keep: timedelta, number: int | None) -> int:
+        diary, now = self.diaries[kind], self.now()
+        if number in diary:
+            diary[number].entry = diary[number].entry._replace(text=text)
+            return number
+        written = self.draw()
+        diary[written] = Kept(Entry(written, now, text), now + keep)
+        return written
 
     def grip(self, name: str, owner: str, ttl: timedelta) -> Grip | None:
         held = self.locks.get(name)

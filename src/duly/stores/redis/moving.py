@@ -11,11 +11,13 @@ from duly.job import HistoryLine, Keep, Overlap
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.house import (
     ARRIVED,
+    CARRIED,
     RECORDS,
     Belonging,
     Delivered,
     Furniture,
     HeldLock,
+    Leaf,
     Marker,
     Note,
     Notice,
@@ -134,6 +136,12 @@ class Movable(Operations):
             for first in range(0, len(delivered), PORTION):
                 portion = delivered[first : first + PORTION]
                 yield Statement("furnish", {"move": move, "deliveries": portion})
+            pages = [
+                (page.number, page.kind, stamp(page.at), stamp(page.until), page.text)
+                for page in furniture.pages
+            ]
+            for first in range(0, len(pages), PORTION):
+                yield Statement("furnish", packed({"move": move, "pages": pages[first : first + PORTION]}))
             return is_done
 
         return Operation("furnish", steps)
@@ -182,6 +190,7 @@ def _furniture(store: Movable) -> Steps[Furniture]:
     switches = yield from store.switches().steps()
     notes = yield from _notes()
     starts = yield from _starts()
+    pages = yield from _pages()
     return Furniture(
         last_number=last,
         tallies=dict(tallies),
@@ -193,6 +202,7 @@ def _furniture(store: Movable) -> Steps[Furniture]:
         ),
         notes=sorted(notes),
         starts=starts,
+        pages=pages,
         delivered=sorted(Delivered(job_id, instant(until)) for job_id, until in delivered),
     )
 
@@ -215,6 +225,15 @@ def _notes() -> Steps[list[Note]]:
             texts = yield Statement("records", {"kind": kind})
             notes += [Note(kind, name, text) for name, text in texts]
     return notes
+
+
+def _pages() -> Steps[list[Leaf]]:
+    pages: list[Leaf] = []
+    for kind in (yield from _names("diary:")):
+        values = {"kind": kind, "limit": CARRIED, "before": False, "since": False}
+        found = yield Statement("diary", values)
+        pages += [Leaf(number, kind, instant(at), instant(until), text) for number, at, text, until in found]
+    return sorted(pages)
 
 
 def _starts() -> Steps[list[Start]]:

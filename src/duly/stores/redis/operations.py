@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from duly.ids import new_nonce
@@ -51,7 +51,7 @@ from duly.stores.redis.packing import (
     selection_values,
     settlement_values,
 )
-from duly.stores.reports import FailureGroup
+from duly.stores.reports import Entry, FailureGroup
 
 T = TypeVar("T")
 
@@ -316,6 +316,28 @@ class Operations:
             return dict(found)
 
         return reading("records", steps)
+
+    # diaries
+
+    def jot(self, kind: str, text: str, *, keep: timedelta, number: int | None = None) -> Operation[int]:
+        values = {"kind": kind, "text": text, "keep": span(keep), "number": number or False}
+
+        def steps() -> Steps[int]:
+            [[written]] = yield Statement("jot", packed(values))
+            return int(written)
+
+        return Operation("jot", steps)
+
+    def diary(
+        self, kind: str, *, limit: int, before: int | None = None, since: datetime | None = None
+    ) -> Operation[list[Entry]]:
+        page = {"kind": kind, "limit": limit, "before": before or False, "since": stamp_or_false(since)}
+
+        def steps() -> Steps[list[Entry]]:
+            found = yield Statement("diary", page)
+            return [Entry(number, instant(at), text) for number, at, text, _ in found]
+
+        return reading("diary", steps)
 
 
 def _amended(job_id: str, took_effect: bool, reason: str, moment: int | None) -> Amended:

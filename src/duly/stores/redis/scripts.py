@@ -47,6 +47,8 @@ PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
     "let_go": (("start", "house", "upkeep"), ()),
     "record": (("start", "house", "gate"), ()),
     "records": (("start",), ()),
+    "jot": (("start", "house", "gate", "pending"), ()),
+    "diary": (("start",), ()),
     "notice": (("start", "house"), ()),
     "seal": (("start", "house"), ()),
     "shut": (("start", "house"), ()),

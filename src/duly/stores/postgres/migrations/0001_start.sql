@@ -268,6 +268,18 @@ create table {schema}.record (
     primary key (kind, name)
 );
 
+-- What is written down one after the other, each entry for a while: orders of operators, pulses of workers.
+create table {schema}.diary (
+    number bigint primary key,
+    kind text not null,
+    at bigint not null,
+    until bigint not null,
+    text text not null
+) with (fillfactor = 80);
+
+create index diary_kind on {schema}.diary (kind, number);
+create index diary_until on {schema}.diary (until);
+
 -- Starts of tasks with a rate limit, as far back as their window reaches.
 create table {schema}.start (
     number bigint generated always as identity primary key,

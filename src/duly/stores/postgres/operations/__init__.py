@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from duly.clock import Clock
@@ -40,6 +40,7 @@ from duly.stores.postgres.operations import locks, records, switches, workers
 from duly.stores.postgres.operations.amend import amend
 from duly.stores.postgres.operations.claim import claim
 from duly.stores.postgres.operations.deliver import deliver
+from duly.stores.postgres.operations.diary import diary, jot
 from duly.stores.postgres.operations.failures import failures
 from duly.stores.postgres.operations.find import census, explain, find
 from duly.stores.postgres.operations.intake import absorb, offer
@@ -52,7 +53,7 @@ from duly.stores.postgres.operations.select import counted
 from duly.stores.postgres.operations.settle import settle, settle_swiftly
 from duly.stores.postgres.operations.sight import Sight
 from duly.stores.postgres.operations.world import World
-from duly.stores.reports import FailureGroup
+from duly.stores.reports import Entry, FailureGroup
 
 T = TypeVar("T")
 
@@ -202,6 +203,16 @@ class Operations:
 
     def records(self, kind: str) -> Operation[dict[str, str]]:
         return self._reading("records", lambda _: records.records(kind))
+
+    # diaries
+
+    def jot(self, kind: str, text: str, *, keep: timedelta, number: int | None = None) -> Operation[int]:
+        return self._writing("jot", lambda world: jot(world, kind, text, keep, number))
+
+    def diary(
+        self, kind: str, *, limit: int, before: int | None = None, since: datetime | None = None
+    ) -> Operation[list[Entry]]:
+        return self._reading("diary", lambda _: diary(kind, limit, before, since))
 
     def _reach(self, world: World, ask: Ask) -> Ask:
         is_outdated = self.level is not None and world.moment.oldest_code > self.level

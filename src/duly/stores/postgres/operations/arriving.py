@@ -17,7 +17,7 @@ from duly.stores.postgres.operations.world import World, digest
 from duly.stores.tables.instants import span, span_or_none, stamp, stamp_or_none
 
 TABLES: Final = ("insert_jobs", "insert_waiting", "insert_ended", "insert_words")
-ROOMS: Final = ("tallies", "windows", "markers", "switches", "locks", "starts", "delivered")
+ROOMS: Final = ("tallies", "windows", "markers", "switches", "locks", "starts", "delivered", "pages")
 """What `furnish` fills; whatever a half-done move left there is dropped first."""
 
 
@@ -160,6 +160,16 @@ def _pieces(world: World, brought: Furniture) -> Iterable[tuple[str, dict[str, A
         yield "insert_start", {"task": stored(start.task), "at": stamp(start.at)}
     ends = integers(stamp(one.until) for one in brought.delivered)
     yield "insert_delivered", {"ids": words([one.id for one in brought.delivered]), "until": ends}
+    yield (
+        "insert_pages",
+        {
+            "numbers": integers(page.number for page in brought.pages),
+            "kinds": words([page.kind for page in brought.pages]),
+            "at": integers(stamp(page.at) for page in brought.pages),
+            "until": integers(stamp(page.until) for page in brought.pages),
+            "texts": words([stored(page.text) for page in brought.pages]),
+        },
+    )
 
 
 def _named(serial: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from duly.job import HistoryLine, Keep
 from duly.stores import house
 from duly.stores.drive import Statement, Steps
-from duly.stores.house import ARRIVED, RECORDS, Belonging, Furniture, Notice, Obstacles, Stage
+from duly.stores.house import ARRIVED, CARRIED, RECORDS, Belonging, Furniture, Notice, Obstacles, Stage
 from duly.stores.postgres.operations import switches
 from duly.stores.postgres.operations.arrays import restored, words
 from duly.stores.postgres.operations.find import histories_of
@@ -97,6 +97,7 @@ def furniture(world: World) -> Steps[Furniture]:
     starts = yield Statement(SQL["starts"])
     notes = yield Statement(SQL["notes"], {"kind": RECORDS})
     delivered = yield Statement(SQL["delivered"], {"now": world.now})
+    pages = yield Statement(SQL["pages"], {"carried": CARRIED})
     return Furniture(
         last_number=last,
         tallies=dict((yield Statement(SQL["tallies"]))),
@@ -110,4 +111,8 @@ def furniture(world: World) -> Steps[Furniture]:
         notes=[house.Note(kind, restored(name), restored(text)) for kind, name, text in notes],
         starts=[house.Start(restored(task), instant(at)) for task, at in starts],
         delivered=[house.Delivered(job_id, instant(until)) for job_id, until in delivered],
+        pages=[
+            house.Leaf(number, kind, instant(at), instant(until), restored(text))
+            for number, kind, at, until, text in pages
+        ],
     )

@@ -13,6 +13,7 @@ from duly.stores.tables.instants import span
 
 SQL = statements("prune")
 CHANGE = statements("change")
+DIARY = statements("diary")
 
 ABSENCE: Final = timedelta(days=1)
 """How long a worker that died without a word stays on the list, and a lock or a throttle that is over."""
@@ -28,6 +29,7 @@ def prune(world: World, limit: int) -> Steps[int]:
     yield Statement(CHANGE["clear"], {"now": world.now, "limit": limit})
     ((dropped,),) = yield Statement(SQL["drop_jobs"], {"now": world.now, "limit": limit})
     yield Statement(SQL["drop_windows"], {"now": world.now})
+    yield Statement(DIARY["forget"], {"now": world.now})
     yield Statement(SQL["drop_serials"], {"limit": SERIALS * limit})
     yield from forget(world.now, SERIALS * limit)
     yield Statement(SQL["fold_tallies"])

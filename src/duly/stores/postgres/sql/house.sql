@@ -168,6 +168,22 @@ insert into {schema}.start (task, at) values (%(task)s, %(at)s)
 insert into {schema}.delivered (id, until)
 select id, until from unnest(%(ids)s::text[], %(until)s::int8[]) as brought (id, until)
 
+-- name: pages
+select number, kind, at, until, text
+from (
+    select *, row_number() over (partition by kind order by number desc) as place from {schema}.diary) as page
+where place <= %(carried)s
+order by number
+
+-- name: insert_pages
+insert into {schema}.diary (number, kind, at, until, text)
+select number, kind, at, until, text
+from unnest(%(numbers)s::int8[], %(kinds)s::text[], %(at)s::int8[], %(until)s::int8[], %(texts)s::text[])
+    as brought (number, kind, at, until, text)
+
+-- name: drop_pages
+delete from {schema}.diary
+
 -- name: drop_delivered
 delete from {schema}.delivered
 

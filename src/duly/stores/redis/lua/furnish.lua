@@ -1,5 +1,5 @@
 -- furnish: puts everything that is not a job in its place, however often it is said. [[whether]]
--- Deliveries are added, not replaced: they come in portions of their own.
+-- Deliveries and pages of diaries are added, not replaced: they come in portions of their own.
 
 local MONTH = 30 * 86400000 -- longer than the window of any rate; a list that counts is written anew
 
@@ -62,6 +62,15 @@ end
 if given.deliveries then
     for _, delivery in ipairs(given.deliveries) do
         call("ZADD", prefix .. "delivered", whole(delivery[2]), delivery[1])
+    end
+    return "[[1]]"
+end
+if given.pages then
+    for _, page in ipairs(given.pages) do
+        local number, kind = whole(page[1]), page[2]
+        call("ZADD", prefix .. "diary:" .. kind, number, number)
+        call("ZADD", prefix .. "entries", whole(page[4]), number)
+        call("HSET", prefix .. "entry", number, cmsgpack.pack(kind, page[3], page[4], page[5]))
     end
     return "[[1]]"
 end

@@ -48,6 +48,15 @@ local function drop_windows()
     end
 end
 
+local function drop_entries()
+    for _, number in ipairs(ended("entries", now, AT_ONCE)) do
+        local kind = cmsgpack.unpack(call("HGET", prefix .. "entry", number))
+        pending.rank("diary:" .. kind, number, false)
+        pending.rank("entries", number, false)
+        pending.write("entry", number, false)
+    end
+end
+
 -- Locks and throttles that were over a day ago, and workers that died without a word.
 local function drop_abandoned()
     for _, name in ipairs(ended("grips", boot - DAY, AT_ONCE)) do
@@ -94,6 +103,7 @@ drop_results()
 recount_loans()
 local pruned = drop_jobs(given.limit)
 drop_windows()
+drop_entries()
 delivered.forget(10 * AT_ONCE)
 drop_abandoned()
 flush()

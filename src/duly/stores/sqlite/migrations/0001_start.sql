@@ -192,6 +192,19 @@ create table duly_record (
     primary key (kind, name)
 ) strict, without rowid;
 
+-- What is written down one after the other, each entry for a while: orders of operators, pulses of workers.
+create table duly_diary (
+    number integer primary key,
+    kind text not null,
+    at integer not null,
+    until integer not null,
+    text text not null
+) strict;
+
+create index duly_diary_kind on duly_diary (kind);
+
+create index duly_diary_until on duly_diary (until);
+
 -- Starts of tasks with a rate limit, as far back as their window reaches.
 create table duly_start (
     number integer primary key,

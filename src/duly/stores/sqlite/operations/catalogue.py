@@ -7,7 +7,7 @@ inside one transaction, so everything in it happens at one moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from duly.clock import Clock
@@ -34,11 +34,12 @@ from duly.stores.contract import (
     WorkerCard,
 )
 from duly.stores.drive import Operation, Steps
-from duly.stores.reports import FailureGroup
+from duly.stores.reports import Entry, FailureGroup
 from duly.stores.sqlite.operations import locks, records, switches, workers
 from duly.stores.sqlite.operations.amend import amend
 from duly.stores.sqlite.operations.claim import claim
 from duly.stores.sqlite.operations.deliver import deliver
+from duly.stores.sqlite.operations.diary import diary, jot
 from duly.stores.sqlite.operations.failures import failures
 from duly.stores.sqlite.operations.find import census, explain, find
 from duly.stores.sqlite.operations.house import entered, heard, reach
@@ -168,6 +169,16 @@ class Operations:
 
     def records(self, kind: str) -> Operation[dict[str, str]]:
         return self._reading("records", lambda _: records.records(kind))
+
+    # diaries
+
+    def jot(self, kind: str, text: str, *, keep: timedelta, number: int | None = None) -> Operation[int]:
+        return self._writing("jot", lambda world: jot(world, kind, text, keep, number))
+
+    def diary(
+        self, kind: str, *, limit: int, before: int | None = None, since: datetime | None = None
+    ) -> Operation[list[Entry]]:
+        return self._reading("diary", lambda _: diary(kind, limit, before, since))
 
     def _writing(self, name: str, act: Callable[[World], Steps[T]]) -> Operation[T]:
         return Operation(name, lambda: entered(name, self._world(), act, self.level))

@@ -12,7 +12,7 @@ from duly.lifecycle import Settled
 from duly.stores import house
 from duly.stores.contract import Ask, Settlement
 from duly.stores.drive import Statement, Steps
-from duly.stores.house import ARRIVED, RECORDS, Belonging, Furniture, Notice, Obstacles, Stage
+from duly.stores.house import ARRIVED, CARRIED, RECORDS, Belonging, Furniture, Notice, Obstacles, Stage
 from duly.stores.sqlite.operations import switches
 from duly.stores.sqlite.operations.batch import pack as packed
 from duly.stores.sqlite.operations.find import histories_of
@@ -38,7 +38,7 @@ SQL = statements("house")
 
 T = TypeVar("T")
 
-ROOMS: Final = ("tallies", "windows", "markers", "switches", "locks", "starts", "delivered")
+ROOMS: Final = ("tallies", "windows", "markers", "switches", "locks", "starts", "delivered", "pages")
 """What `furnish` fills; whatever a half-done move left there is dropped first."""
 
 
@@ -144,6 +144,7 @@ def furniture(world: World) -> Steps[Furniture]:
     starts = yield Statement(SQL["starts"])
     notes = yield Statement(SQL["notes"], {"kind": RECORDS})
     delivered = yield Statement(SQL["delivered"], {"now": world.now})
+    pages = yield Statement(SQL["pages"], {"carried": CARRIED})
     return Furniture(
         last_number=last,
         tallies=dict((yield Statement(SQL["tallies"]))),
@@ -154,6 +155,10 @@ def furniture(world: World) -> Steps[Furniture]:
         notes=[house.Note(*note) for note in notes],
         starts=[house.Start(task, instant(at)) for task, at in starts],
         delivered=[house.Delivered(job_id, instant(until)) for job_id, until in delivered],
+        pages=[
+            house.Leaf(number, kind, instant(at), instant(until), text)
+            for number, kind, at, until, text in pages
+        ],
     )
 
 
@@ -251,6 +256,8 @@ def _pieces(world: World, brought: Furniture) -> Iterable[tuple[str, dict[str, A
         yield "insert_start", start._asdict() | {"at": stamp(start.at)}
     for one in brought.delivered:
         yield "insert_delivered", one._asdict() | {"until": stamp(one.until)}
+    for page in brought.pages:
+        yield "insert_page", page._asdict() | {"at": stamp(page.at), "until": stamp(page.until)}
 
 
 def settle_in(move: str) -> Steps[bool]:

@@ -11,6 +11,7 @@ from duly.stores.sqlite.operations.world import World
 
 SQL = statements("prune")
 DOCUMENT = statements("document")
+DIARY = statements("diary")
 
 ABSENCE = 24 * 3600 * 1_000_000
 """How long a worker that died without a word stays on the list, and a lock or a throttle that is over."""
@@ -30,6 +31,7 @@ def prune(world: World, limit: int) -> Steps[int]:
         yield Statement(SQL["drop_history"], {"jobs": pack([entered for _, entered in old])})
         yield Statement(SQL["drop_jobs"], {"generations": generations})
     yield Statement(SQL["drop_windows"], {"now": world.now})
+    yield Statement(DIARY["forget"], {"now": world.now})
     yield from forget(world.now)
     yield from _forget_what_is_over(world)
     return len(old)

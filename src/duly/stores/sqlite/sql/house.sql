@@ -108,6 +108,19 @@ insert into duly_start (task, at) values (:task, :at)
 -- name: insert_delivered
 insert into duly_delivered (id, until) values (:id, :until)
 
+-- name: pages
+select number, kind, at, until, text
+from (
+    select *, row_number() over (partition by kind order by number desc) as place from duly_diary) as page
+where place <= :carried
+order by number
+
+-- name: insert_page
+insert into duly_diary (number, kind, at, until, text) values (:number, :kind, :at, :until, :text)
+
+-- name: drop_pages
+delete from duly_diary
+
 -- name: drop_delivered
 delete from duly_delivered
 
