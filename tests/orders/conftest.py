@@ -81,13 +81,12 @@ def projects(folder: Path, cloud: Any) -> Iterator[Projects]:
 
 @pytest.fixture(
     params=[
-        "sqlite",
         pytest.param("postgres", marks=pytest.mark.postgres),
         pytest.param("celery", marks=pytest.mark.redis),
     ]
 )
 def project(request: pytest.FixtureRequest, projects: Projects) -> Iterator[Project]:
-    """The same project on Duly with jobs in SQLite, in PostgreSQL, and on Celery."""
+    """The same project on Duly with jobs in PostgreSQL, as the requirement has it, and on Celery."""
     project = projects.get(request.param)[0]
     yield project
     print(project.log[-3000:])  # shown with a test that failed

@@ -26,6 +26,7 @@ def found(console: Console, pk: int) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.parametrize("project", ["sqlite", "postgres", "celery", "redis"], indirect=True)
 @pytest.mark.usefixtures("worker")
 def test_a_saved_lease_is_completed_by_the_tasks(console: Console) -> None:
     pk = save(console, "L100")
