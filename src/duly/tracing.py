@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from duly.context import CARRIED
@@ -53,14 +53,14 @@ A = TypeVar("A", bound=Answer)
 
 def tracer() -> Tracer | None:
     """Where spans begin; None as long as nobody in this process has set up tracing."""
-    api = _configured("opentelemetry.trace", "get_tracer_provider")
-    return None if api is None else cast("Tracer", api.get_tracer(SCOPE, __version__))
+    provider = _provider("opentelemetry.trace", "_TRACER_PROVIDER", "get_tracer_provider")
+    return None if provider is None else _tracer_of(provider)
 
 
 def meter() -> Meter | None:
     """Where instruments are made; None as long as nobody in this process has set up metrics."""
-    api = _configured("opentelemetry.metrics", "get_meter_provider")
-    return None if api is None else cast("Meter", api.get_meter(SCOPE, __version__))
+    provider = _provider("opentelemetry.metrics._internal", "_METER_PROVIDER", "get_meter_provider")
+    return None if provider is None else _meter_of(provider)
 
 
 def is_wanted() -> bool:
@@ -68,12 +68,36 @@ def is_wanted() -> bool:
     return tracer() is not None or meter() is not None
 
 
-def _configured(module: str, provider: str) -> Any:
-    """The providers that the interface brings itself do nothing."""
-    api: Any = sys.modules.get(module)
-    if api is None or _is_refused():
+@lru_cache(maxsize=1)
+def _tracer_of(provider: Any) -> Tracer:
+    return cast("Tracer", provider.get_tracer(SCOPE, __version__))
+
+
+@lru_cache(maxsize=1)
+def _meter_of(provider: Any) -> Meter:
+    return cast("Meter", provider.get_meter(SCOPE, __version__))
+
+
+def _provider(module: str, kept: str, ask: str) -> Any:
+    """The provider somebody has set; those that the interface brings itself do nothing.
+
+    Asking the interface for it takes microseconds, which every request and run would pay. So we look where it
+    is kept, and ask where it is not kept there, or where a variable names one that is only made when asked.
+    """
+    api = sys.modules.get(module)
+    if api is None:
         return None
-    return None if type(getattr(api, provider)()).__module__.startswith(module) else api
+    found = getattr(api, ask)() if _is_named() or kept not in vars(api) else vars(api)[kept]
+    if found is None or _is_refused():
+        return None
+    is_idle = type(found).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
+    return None if is_idle else found
+
+
+@cache
+def _is_named() -> bool:
+    """Whether a provider may come from a variable."""
+    return any(f"OTEL_PYTHON_{what}_PROVIDER" in os.environ for what in ("TRACER", "METER"))
 
 
 @cache
@@ -105,7 +129,7 @@ def sending(requests: Sequence[Request]) -> Generator[Sending]:
     """One span for one write, of however many requests: a batch of thousands must not become thousands."""
     from opentelemetry import trace
 
-    begin = trace.get_tracer(SCOPE, __version__).start_as_current_span
+    begin = (tracer() or trace.NoOpTracer()).start_as_current_span
     facts = _facts_of(requests)
     with _measured(requests), begin(_title(requests), kind=trace.SpanKind.PRODUCER, attributes=facts) as span:
         try:

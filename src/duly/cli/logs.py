@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -19,9 +20,14 @@ from duly.events import Event
 from duly.run import current_run
 from duly.tracing import current_ids
 from duly.urls import masked
+from duly.worker.isolation import COMPANIONS
 
 RUNS: Final = "duly.run"
 """The logger of one line per finished run."""
+
+CHILDREN: Final = "DULY_CHILD_LOGS"
+"""The variable that tells child processes how their worker logs."""
+CHILD_LOGS: Final = "duly.cli.childlogs"
 
 LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 _PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -105,6 +111,7 @@ class JsonFormatter(logging.Formatter):
 
 def set_up(*, level: str | None, form: str | None, verbosity: int) -> None:
     """Log to stderr, unless the application has set up its own logging and no option overrules it."""
+    _tell_children(level=level, form=form, verbosity=verbosity)
     root = logging.getLogger()
     says_runs = verbosity > 0 or sys.stderr.isatty()
     logging.getLogger(RUNS).setLevel(logging.INFO if says_runs else logging.WARNING)
@@ -116,6 +123,13 @@ def set_up(*, level: str | None, form: str | None, verbosity: int) -> None:
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root.handlers[:] = [handler]
     root.setLevel((level or "info").upper())
+
+
+def _tell_children(**options: Any) -> None:
+    """What bodies log in child processes belongs into the same log, in the same form."""
+    os.environ[CHILDREN] = json.dumps(options)
+    if CHILD_LOGS not in COMPANIONS:
+        COMPANIONS.append(CHILD_LOGS)
 
 
 def run_lines() -> Callable[[Event], None]:

@@ -41,6 +41,9 @@ from duly.worker.errand import (
 )
 from duly.worker.hand import Holding
 
+COMPANIONS: list[str] = []
+"""Modules that every child imports after the application's: they make it like its worker, as for its log."""
+
 
 class Conclude(Protocol):
     """Takes a run's end from whatever thread it happens in."""
@@ -80,7 +83,7 @@ class Isolation:
             order_for(holding.task, holding.claim, self._worker),
             soft_limit=options.soft_limit,
             hard_limit=options.hard_limit,
-            imports=("duly.worker.errand", *modules_of(holding.task)),
+            imports=("duly.worker.errand", *modules_of(holding.task), *COMPANIONS),
         )
         children = self._open_children()
         future = children.submit(errand, lambda message: self._tell(holding, unpack_signal(message)))

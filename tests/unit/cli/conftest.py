@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.arrange import SOURCE, Answer, Command, Shop
 
-from duly.cli import main
+from duly.cli import logs, main
 from duly.ids import new_id
 
 
@@ -20,6 +20,13 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*os.environ]:
         if name.startswith("DULY_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def childless_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command tells its child processes about logs is not for those of other tests."""
+    monkeypatch.setenv(logs.CHILDREN, "")
+    monkeypatch.setattr(logs, "COMPANIONS", [])
 
 
 @pytest.fixture
