@@ -2,7 +2,7 @@
 # The environment lives in .venv and is renewed when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos sabotage bench-claims check format clean
+.PHONY: help setup demo test test-browser chaos sabotage bench-claims check format clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,6 +16,7 @@ CHAOS_SECONDS ?= 600
 CHAOS_SEEDS ?= 3000
 CHAOS_ARGS ?=
 BENCH_ARGS ?=
+PICTURES ?= build/pictures
 
 # The first interpreter that is new enough and can make virtual environments; PYTHON=... overrules.
 CANDIDATES := python3.11 python3.12 python3.13 python3.14 python3 python
@@ -25,6 +26,7 @@ PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITS)' 2>/de
 help:
 	@echo "make demo    watch Duly work, on a file of its own   (DEMO_ARGS='--seconds 15 --plain')"
 	@echo "make test    run the tests in parallel, random order (TEST_ARGS='-k name')"
+	@echo "make test-browser   open the dashboard in a real Chromium; pictures in build/pictures"
 	@echo "make chaos   thousands of simulated storms, then ten minutes of faults on each store  (CHAOS_SECONDS=60 CHAOS_STORES=redis CHAOS_ARGS='--seed 7')"
 	@echo "make sabotage   break the engine in every known way and see the tests notice"
 	@echo "make bench-claims   what a claim costs in a full store (BENCH_ARGS='--stores sqlite --scale 0.1')"
@@ -47,6 +49,12 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup $(TEST_ARGS)
+
+# Without root a missing browser is for somebody else to install; the tests then say that they were skipped.
+test-browser: $(READY)
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-inter; } \
+		|| { echo "Chromium is not installed, so nothing was tried: apt-get install chromium" >&2; exit 1; }
+	DULY_BROWSER=1 DULY_PICTURES=$(PICTURES) $(BIN)/python -m pytest tests/browser $(TEST_ARGS)
 
 chaos: $(READY)
 	$(BIN)/python -m tests.simulation --seeds $(CHAOS_SEEDS)

@@ -25,6 +25,8 @@ LOOKS = {
     "/api/schedules": "",
     "/api/forecast": "?name=nightly",
     "/api/reactions": "",
+    "/api/failures": "",
+    "/api/audit": "",
     "/api/preview": "?order=retry",
 }
 

@@ -260,7 +260,17 @@ def test_a_body_beyond_reason_is_refused(operator: TestClient) -> None:
 
 # --- what a browser is told -----------------------------------------------------------------------
 
-PAGES = ["/", "/jobs", "/schedules", "/schedule?name=nightly", "/workers", "/reactions", "/bulk?order=retry"]
+PAGES = [
+    "/",
+    "/jobs",
+    "/schedules",
+    "/schedule?name=nightly",
+    "/workers",
+    "/reactions",
+    "/failures",
+    "/audit",
+    "/bulk?order=retry",
+]
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/login", "/nothing-here", "/api/summary"])

@@ -88,10 +88,11 @@ def test_the_version_changes_when_a_page_would(shop: Shop, operator: TestClient)
 def test_the_forecast_says_when_a_queue_is_empty_or_nothing() -> None:
     noon = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
-    def samples(*waiting: int) -> list[Sample]:
-        return [Sample(noon + timedelta(seconds=2 * n), count, 0, 0.0) for n, count in enumerate(waiting)]
+    def samples(*waiting: int, late: float = 1.0) -> list[Sample]:
+        return [Sample(noon + timedelta(seconds=2 * n), count, 0, late) for n, count in enumerate(waiting)]
 
     assert drain(samples(100, 90, 80, 70, 60)) == timedelta(seconds=12)
     assert drain(samples(60, 70, 80, 90, 100)) is None
     assert drain(samples(5, 5, 5, 5, 5)) is None
     assert drain(samples(9, 1)) is None
+    assert drain(samples(100, 90, 80, 70, 60, late=0.0)) is None  # nothing of it is due

@@ -171,6 +171,60 @@ def test_the_preview_shows_the_same_as_a_command(shop: Shop, operator: TestClien
     assert "duly retry --state failed --key order:1 --error" in page
 
 
+def test_failures_of_one_cause_are_retried_together_and_no_others(shop: Shop) -> None:
+    declined = shop.fail(1, 2)
+
+    @shop.app.task(name="shop.other")
+    def other() -> None:
+        raise KeyError("stock")
+
+    elsewhere = other.enqueue().id
+    shop.clock.run_due()
+    browser = shop.sign_in()
+    browser.open("/failures")
+    assert "ValueError: order 2 was declined" in browser.text
+    [fingerprint] = {shop.app.jobs.get(one).fingerprint for one in declined}
+
+    browser.open(f"/bulk?order=retry&fingerprint={fingerprint}")
+    browser.submit("/orders/bulk")
+
+    assert "Retried 2 jobs" in browser.text
+    assert states(shop, [*declined, elsewhere]) == [State.WAITING, State.WAITING, State.FAILED]
+
+
+# --- the audit ------------------------------------------------------------------------------------
+
+
+def test_every_order_is_written_down_with_who_and_how_many(shop: Shop) -> None:
+    ids = shop.fail(1, 2, 3)
+    browser = shop.sign_in()
+    browser.open("/bulk?order=retry&task=shop.charge")
+    browser.submit("/orders/bulk")
+    browser.open(f"/jobs/{ids[0]}")
+    browser.submit(f"/jobs/{ids[0]}/cancel")
+    browser.open("/")
+    browser.submit("/orders/lane", order="pause", name="default")
+    browser.open("/schedules")
+    for order in ("pause", "resume", "trigger"):
+        browser.submit("/orders/schedule", order=order, name="nightly")
+
+    browser.open("/audit")
+    deeds = shop.app.audit.list()
+
+    assert [deed.order for deed in deeds] == ["trigger", "resume", "pause", "pause", "cancel", "retry"]
+    assert {deed.by for deed in deeds} == {"operator"}
+    assert (deeds[-1].changed, deeds[-1].about["task"]) == (3, ["shop.charge"])
+    assert "task shop.charge" in browser.text
+
+
+def test_orders_that_were_refused_at_the_door_are_not_written_down(shop: Shop, viewer: TestClient) -> None:
+    [failed] = shop.fail(1)
+
+    viewer.post(f"/jobs/{failed}/retry")
+
+    assert shop.app.audit.list() == []
+
+
 # --- lanes and schedules --------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ from duly.dashboard.openapi import (
 from duly.dashboard.orders import VERBS, Orders, Outcome
 from duly.dashboard.pages import whole
 from duly.errors import BadRequest
+from duly.stores.reports import FailureGroup
 
 LARGEST_PAGE: Final = 500
 ORDER: Final[Schema] = {"type": "string", "enum": list(VERBS)}
@@ -137,6 +139,21 @@ class Api:
             summary="What follows tables.",
             answer=self._reactions,
             gives={"reactions": LIST},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/failures",
+            summary="Failures by cause; `fingerprint` is a filter of jobs.",
+            answer=self._failures,
+            gives={"failures": LIST},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/audit",
+            summary="Who ordered what, newest first; `before` continues after a page.",
+            query={"before": NUMBER},
+            answer=self._audit,
+            gives={"audit": LIST},
         )
 
     def _job_orders(self) -> Iterable[Endpoint]:
@@ -284,6 +301,13 @@ class Api:
     def _reactions(self, request: Request, body: Body) -> Any:
         return {"reactions": [reaction_row(view) for view in self._desk.reactions()]}
 
+    def _failures(self, request: Request, body: Body) -> Any:
+        return {"failures": [_failure(group) for group in self._desk.failures()]}
+
+    def _audit(self, request: Request, body: Body) -> Any:
+        deeds = self._desk.audit(before=whole(request.query_params.get("before"), "before"))
+        return {"audit": [{**asdict(deed), "at": stamp(deed.at)} for deed in deeds]}
+
     # orders
 
     def _order_jobs(self, request: Request, body: Body) -> Any:
@@ -364,6 +388,17 @@ def _given(query: Mapping[str, str], name: str) -> str:
     if not query.get(name):
         raise BadRequest(f"Say {name}=… in the address.")
     return query[name]
+
+
+def _failure(group: FailureGroup) -> dict[str, Any]:
+    return {
+        "fingerprint": group.fingerprint,
+        "count": group.count,
+        "first_seen": stamp(group.first_seen),
+        "last_seen": stamp(group.last_seen),
+        "tasks": list(group.tasks),
+        "sample": job_row(group.sample),
+    }
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:

@@ -27,7 +27,9 @@ from duly.stores.contract import Attendance, Scope
 
 if TYPE_CHECKING:
     from duly.app import App
+    from duly.audit import Deed
     from duly.reactions import ReactionView
+    from duly.stores.reports import FailureGroup
 
 T = TypeVar("T")
 
@@ -169,6 +171,14 @@ class Desk:
     def reactions(self) -> Sequence[ReactionView]:
         """What follows tables; nothing where the store has none."""
         return self.app.reactions.list() if isinstance(self.app.store, Changes) else ()
+
+    def failures(self) -> Sequence[FailureGroup]:
+        """What goes wrong, by cause; the one that went wrong last comes first."""
+        return self.app.failures.list(limit=PAGE)
+
+    def audit(self, *, before: int | None = None) -> Sequence[Deed]:
+        """Who ordered what, newest first."""
+        return self.app.audit.list(limit=PAGE, before=before)
 
     # jobs
 

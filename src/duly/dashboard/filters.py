@@ -24,6 +24,7 @@ class Filters:
     queue: tuple[str, ...] = ()
     key: str = ""
     error: str = ""
+    fingerprint: str = ""
 
     @classmethod
     def read(cls, pairs: Iterable[tuple[str, str]]) -> Filters:
@@ -66,7 +67,7 @@ class Filters:
         return " ".join(f"--{name} {shlex.quote(value)}" for name, value in self.pairs())
 
 
-SINGLE: Final = ("key", "error")
+SINGLE: Final = ("key", "error", "fingerprint")
 
 
 def _checked(name: str, value: str) -> str:

@@ -64,6 +64,10 @@ class Live:
             "sample": _plain(sample),
         }
 
+    def version(self) -> str:
+        """Of the last look, which is not younger than a page that is made after it."""
+        return version(self.desk.summary())
+
     def everything(self) -> dict[str, Any]:
         """A look, with all samples."""
         found = self.look()
@@ -94,7 +98,7 @@ def drain(samples: Sequence[Sample]) -> timedelta | None:
         return None
     first, last = samples[max(0, len(samples) - 60)], samples[-1]
     gone = first.waiting - last.waiting
-    if gone <= 0 or not last.waiting:
+    if gone <= 0 or not last.waiting or not last.late:  # what is not due yet is no backlog
         return None
     return (last.at - first.at) * (last.waiting / gone)
 

@@ -30,6 +30,7 @@ FILTERS: Final[Mapping[str, Schema]] = {
     "queue": {"type": "array", "items": BOUNDED},
     "key": BOUNDED,
     "error": BOUNDED,
+    "fingerprint": BOUNDED,
 }
 
 

@@ -116,8 +116,10 @@ class Orders:
         order = named(verb)
         meant = self._meant(order, filters)
         ids = [job.id for page in self._pages(meant, newest, seen_at) for job in page]
-        # Without ids the filters alone would choose, and they know nothing of the preview.
-        return self._noted(self._give(order, ids, by, at, meant.words()) if ids else Outcome(0, {}))
+        if not ids:  # the filters alone would choose, and they know nothing of the preview
+            return Outcome(0, {})
+        with self._app.audit.one_order(order.name, meant.words(), by=by):
+            return self._noted(self._give(order, ids, by, at, meant.words()))
 
     def _give(
         self, order: Verb, ids: list[str], by: str, at: datetime | None, conditions: dict[str, Any]
@@ -161,12 +163,12 @@ class Orders:
     def pause(self, scope: str, name: str, *, by: str, reason: str = "") -> None:
         """Hold a task or a queue."""
         words = f"{reason} (paused by {by})".strip() if by else reason
-        self._app.pause(**lane(scope, name), reason=words)
+        self._app.pause(**lane(scope, name), reason=words, by=by)
         self._desk.forget()
 
     def resume(self, scope: str, name: str, *, by: str) -> bool:
         """Let it go on; False if it was not held."""
-        was_held = self._app.resume(**lane(scope, name))
+        was_held = self._app.resume(**lane(scope, name), by=by)
         self._desk.forget()
         return was_held
 
@@ -174,36 +176,36 @@ class Orders:
 
     def pause_schedule(self, name: str, *, by: str) -> None:
         """Put no ticks."""
-        self._app.schedules.pause(name)
+        self._app.schedules.pause(name, by=by)
         self._desk.forget()
 
     def resume_schedule(self, name: str, *, by: str) -> None:
         """Go on."""
-        self._app.schedules.resume(name)
+        self._app.schedules.resume(name, by=by)
         self._desk.forget()
 
     def trigger(self, name: str, *, by: str) -> Handle[Any]:
         """Once now, beside the timetable."""
-        handle = self._app.schedules.trigger(name)
+        handle = self._app.schedules.trigger(name, by=by)
         self._desk.forget()
         return handle
 
     def edit_schedule(self, name: str, changes: dict[str, Any], *, by: str) -> None:
         """Overlay the code's terms."""
         terms = next((view.terms for view in self._app.schedules.list() if view.name == name), NO_TERMS)
-        self._app.schedules.edit(name, **fitting(terms, changes))
+        self._app.schedules.edit(name, by=by, **fitting(terms, changes))
         self._desk.forget()
 
     def reset_schedule(self, name: str, *, by: str) -> None:
         """Back to the code's terms."""
-        self._app.schedules.reset(name)
+        self._app.schedules.reset(name, by=by)
         self._desk.forget()
 
     # reactions
 
     def reconcile(self, task: str, *, by: str) -> None:
         """Have workers look at every row the task follows."""
-        self._app.reactions.reconcile(task)
+        self._app.reactions.reconcile(task, by=by)
         self._desk.forget()
 
     def _noted(self, outcome: Outcome) -> Outcome:

@@ -8,12 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from duly.dashboard.calendar import Calendar, arguments_of, outcome_counts, shown_terms
-from duly.dashboard.desk import Desk, last_run
+from duly.dashboard.desk import PAGE, Desk, last_run
 from duly.dashboard.filters import Filters
 from duly.dashboard.live import Live, drain
 from duly.dashboard.orders import VERBS, Orders
 from duly.dashboard.rendering import Renderer
 from duly.errors import BadRequest
+from duly.stores.reports import COUNTED
 
 
 class Pages:
@@ -110,6 +111,21 @@ class Pages:
     def reactions(self, request: Request) -> Response:
         """What follows tables."""
         return self._render.page(request, "reactions.html", rows=self._desk.reactions())
+
+    def failures(self, request: Request) -> Response:
+        """What goes wrong, by cause."""
+        groups = self._desk.failures()
+        calls = [self._desk.redaction.call_text(group.sample) for group in groups]
+        return self._render.page(request, "failures.html", groups=groups, calls=calls, counted_up_to=COUNTED)
+
+    def audit(self, request: Request) -> Response:
+        """Who ordered what."""
+        before = whole(request.query_params.get("before"), "before")
+        deeds = self._desk.audit(before=before)
+        following = deeds[-1].number if len(deeds) == PAGE else None
+        return self._render.page(
+            request, "audit.html", deeds=deeds, before=following, is_first=before is None
+        )
 
 
 def whole(text: str | None, name: str) -> int | None:

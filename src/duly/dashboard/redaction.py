@@ -66,6 +66,16 @@ class Redaction:
         return any(secret in name.lower() for secret in self._names)
 
 
+def call_lines(call: Any) -> str:
+    """A call as people read it: one argument per line, by position or by name."""
+    if not isinstance(call, list):
+        return str(call)
+    positional, named = cast(tuple[list[Any], dict[str, Any]], call)
+    parts = [pretty(value) for value in positional]
+    parts += [f"{name} = {pretty(value)}" for name, value in named.items()]
+    return "\n".join(parts) or "none"
+
+
 def pretty(value: Any) -> str:
     """JSON as people read it; short lists stay on one line."""
     line = json.dumps(value, ensure_ascii=False, default=str)

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from duly.cli.words import clipped, counted, last_line, relative, span
 from duly.dashboard.guard import Entrance, Guest, inner_path
 from duly.dashboard.orders import command
-from duly.dashboard.redaction import pretty
+from duly.dashboard.redaction import call_lines, pretty
 from duly.job import State
 
 HERE: Final = Path(__file__).parent
@@ -58,6 +58,7 @@ class Renderer:
             csrf=guest.csrf,
             frame=self._frame,
             theme=_theme(request),
+            version=request.scope.get("duly.version", ""),
             said=said,
             has_tokens=self._entrance.door.has_tokens,
             **{"now": self._entrance.now(), **values},
@@ -109,6 +110,7 @@ def environment() -> Environment:
         last_line=last_line,
         span=span,
         pretty=pretty,
+        call_lines=call_lines,
         ago=ago,
         exact=exact,
         number="{:,}".format,

@@ -37,6 +37,8 @@ from duly.urls import masked
 if TYPE_CHECKING:
     from duly.app import App
 
+Page = Callable[[Request], Response]
+
 
 def asgi(
     app: App,
@@ -69,15 +71,18 @@ def _site(app: App, entrance: Entrance, frame: Frame, redact: Iterable[str]) -> 
     render = Renderer(frame, entrance)
     pages = Pages(desk, calendar, orders, live, render)
     deeds = Deeds(orders, render, desk.now)
+    watched = _watched(live)
     routes = [
-        Route("/", pages.overview),
-        Route("/jobs", pages.jobs),
-        Route("/jobs/{id}", pages.job),
+        Route("/", watched(pages.overview)),
+        Route("/jobs", watched(pages.jobs)),
+        Route("/jobs/{id}", watched(pages.job)),
         Route("/bulk", pages.bulk, methods=["GET"]),
-        Route("/schedules", pages.schedules),
-        Route("/schedule", pages.schedule),
-        Route("/workers", pages.workers),
-        Route("/reactions", pages.reactions),
+        Route("/schedules", watched(pages.schedules)),
+        Route("/schedule", watched(pages.schedule)),
+        Route("/workers", watched(pages.workers)),
+        Route("/reactions", watched(pages.reactions)),
+        Route("/failures", watched(pages.failures)),
+        Route("/audit", watched(pages.audit)),
         Route("/orders/selected", deeds.selected, methods=["POST"]),
         Route("/orders/bulk", deeds.bulk, methods=["POST"]),
         Route("/orders/lane", deeds.lane, methods=["POST"]),
@@ -92,6 +97,19 @@ def _site(app: App, entrance: Entrance, frame: Frame, redact: Iterable[str]) -> 
     ]
     handlers = {DulyError: _error_page(render), HTTPException: _error_page(render)}
     return Starlette(routes=routes, exception_handlers=handlers)
+
+
+def _watched(live: Live) -> Callable[[Page], Page]:
+    """Pages that are told when they are outdated: what the browser compares with is read before they are."""
+
+    def around(page: Page) -> Page:
+        def answer(request: Request) -> Response:
+            request.scope["duly.version"] = live.version()
+            return page(request)
+
+        return answer
+
+    return around
 
 
 def _stream(live: Live) -> Callable[[Request], Awaitable[Response]]:

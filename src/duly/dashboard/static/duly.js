@@ -29,7 +29,7 @@
   // --- live looks: a stream, or polling where streams do not come through
   const pulse = $("#pulse");
   const say = (state, words) => { if (pulse) { pulse.dataset.state = state; pulse.textContent = words; } };
-  let version = null, paused = false, stream = null, poll = null;
+  let version = $('meta[name="duly-version"]').content || null, paused = false, stream = null, poll = null;
   const isBusy = () => $("input:checked[name=id]") || $("dialog[open]") || ["SELECT", "INPUT"].includes(document.activeElement?.tagName);
   const refresh = () => document.body.dispatchEvent(new Event("duly:changed"));
   const take = (look) => {
@@ -77,8 +77,8 @@
     const axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const options = {
       width: place.clientWidth, height: 150, padding: [8, 4, 0, 0], cursor: { y: false }, legend: { show: false },
-      scales: { y: { range: (_, low, high) => [0, Math.max(high || 0, 1) * 1.08] } },
-      axes: [{ ...axis, size: 24 }, { ...axis, size: 46, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) }],
+      scales: { x: { range: (_, low, high) => [high - 600, high] }, y: { range: (_, low, high) => [0, Math.max(high || 0, 1) * 1.08] } },
+      axes: [{ ...axis, size: 26, space: 90, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })) }, { ...axis, size: 46, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) }],
       series: [{}, ...wanted.map(([name]) => ({ label: name, stroke: colour(name), fill: `${colour(name)}1a`, width: 1.5, points: { show: false } }))],
     };
     const columns = [rows.map((row) => row[0]), ...wanted.map(([, index]) => rows.map((row) => row[index]))];
@@ -163,7 +163,7 @@
     "?": () => $("#keys")?.showModal(),
   };
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), select, textarea, dialog[open]")) return;
     if (going) {
       going = false;
       const page = $(`nav a[data-key="${CSS.escape(event.key)}"]`);
