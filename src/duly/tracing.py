@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
 
@@ -267,6 +268,18 @@ def begin_run(claim: Claim) -> RunSpan | None:
     Every try of a request is a child of the span that asked for it. A later cycle of the same job, next year
     perhaps, begins a trace of its own with a link to that span: no trace goes on for ever.
     """
+    begun = _begin(claim)
+    return None if begun is None else RunSpan(*begun)
+
+
+class Begun(NamedTuple):
+    """A span, and the context its request was made in."""
+
+    span: Span
+    asked: Context | None
+
+
+def _begin(claim: Claim, started_at: datetime | None = None) -> Begun | None:
     found = tracer()
     if found is None:
         return None
@@ -281,8 +294,20 @@ def begin_run(claim: Claim) -> RunSpan | None:
         kind=trace.SpanKind.CONSUMER,
         attributes=_run_facts(claim),
         links=_links(asked) if is_later else None,
+        start_time=None if started_at is None else int(started_at.timestamp() * 1_000_000_000),
     )
-    return RunSpan(span, asked)
+    return Begun(span, asked)
+
+
+def record_killed(claim: Claim, started_at: datetime, reason: str) -> None:
+    """The span of a run whose process was killed, and its own span with it: told by the one who saw it."""
+    span = _begin(claim, started_at)
+    if span is not None:
+        from opentelemetry.trace import Status, StatusCode
+
+        span.span.set_attribute("error.type", "killed")
+        span.span.set_status(Status(StatusCode.ERROR, reason))
+        span.span.end()
 
 
 def _links(asked: Context | None) -> list[Link]:

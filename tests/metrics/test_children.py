@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 SHOP = """
 import json, os
@@ -21,7 +21,8 @@ class Pages(SpanExporter):
             for span in spans:
                 place = span.get_span_context()
                 parent = span.parent and span.parent.span_id
-                facts = [os.getpid(), span.name, place.trace_id, place.span_id, parent]
+                reason = span.status.description
+                facts = [os.getpid(), span.name, place.trace_id, place.span_id, parent, reason]
                 book.write(json.dumps(facts) + "\\n")
         return SpanExportResult.SUCCESS
 
@@ -38,23 +39,40 @@ def inner() -> None: ...
 def outer() -> None:
     inner.enqueue()
 """
+
+SLEEPER = """
+import time
+
+@app.task(name="sleeper", hard_limit="300ms")
+def sleeper() -> None:
+    time.sleep(60)
+"""
 ACT = "import shop; shop.outer.enqueue(); shop.app.run(burst=True); shop.provider.force_flush()"
 
 
+def spans_of(folder: Path, source: str, act: str) -> list[list[Any]]:
+    """What a process and its children have sent when it ended."""
+    (folder / "shop.py").write_text(source)
+    subprocess.run([sys.executable, "-c", act], cwd=folder, check=True, timeout=60, capture_output=True)
+    return [json.loads(line) for line in (folder / "spans.jsonl").read_text().splitlines()]
+
+
 def test_a_body_in_a_child_process_is_part_of_the_trace_and_its_spans_outlive_it(tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text(SHOP)
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    spans = spans_of(tmp_path, SHOP, ACT)
 
-    subprocess.run(
-        [sys.executable, "-c", ACT],
-        cwd=tmp_path, env=environment, check=True, timeout=60,
-    )  # fmt: skip
-
-    lines = [json.loads(line) for line in (tmp_path / "spans.jsonl").read_text().splitlines()]
-    by_name = {name: (pid, span, parent) for pid, name, _, span, parent in lines}
+    by_name = {name: (pid, span, parent) for pid, name, _, span, parent, _ in spans}
     assert set(by_name) == {"enqueue outer", "run outer", "enqueue inner", "run inner"}
-    assert len({trace for _, _, trace, _, _ in lines}) == 1
+    assert len({trace for _, _, trace, *_ in spans}) == 1
     assert by_name["run outer"][0] == by_name["enqueue inner"][0] != by_name["run inner"][0]
     assert by_name["run outer"][2] == by_name["enqueue outer"][1]
     assert by_name["enqueue inner"][2] == by_name["run outer"][1]
     assert by_name["run inner"][2] == by_name["enqueue inner"][1]
+
+
+def test_a_run_that_was_killed_is_told_by_its_worker(tmp_path: Path) -> None:
+    spans = spans_of(tmp_path, SHOP + SLEEPER, ACT.replace("outer", "sleeper"))
+
+    asked, ran = sorted(spans, key=lambda span: span[1])
+    assert (asked[1], ran[1]) == ("enqueue sleeper", "run sleeper")
+    assert ran[4] == asked[3]
+    assert "0.3 s" in ran[5]

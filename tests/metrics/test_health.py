@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Generator
@@ -131,9 +132,49 @@ async def test_a_worker_whose_store_goes_away_turns_red_and_green_again(
     assert back
 
 
-async def _becoming(worker: Any, health: Health) -> bool:
-    import asyncio
+async def test_a_worker_whose_call_to_the_store_hangs_turns_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Duly("memory://", poll="10ms", lease="1s")
+    app.task(name="mail")(lambda: None)
+    turn, may_go_on = app.store.turn, threading.Event()
 
+    def hanging(*words: Any) -> Any:
+        may_go_on.wait(10)
+        return turn(*words)
+
+    async with app.worker() as worker:
+        monkeypatch.setattr(app.store, "turn", hanging)
+        is_red = await _becoming(worker, Health.AWAY)
+        may_go_on.set()
+        is_green = await _becoming(worker, Health.OK)
+
+    assert is_red
+    assert is_green
+
+
+async def test_a_worker_whose_lease_is_not_renewed_turns_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Duly("memory://", poll="10ms", lease="1s")
+    renew, is_away = app.store.renew, threading.Event()
+
+    def perhaps(*words: Any) -> Any:
+        if is_away.is_set():
+            raise StoreUnavailable("gone fishing")
+        return renew(*words)
+
+    monkeypatch.setattr(app.store, "renew", perhaps)
+    async with app.worker() as worker:
+        is_away.set()
+        is_red = await _becoming(worker, Health.FENCED)
+        margin = worker.vitals().lease_margin
+        is_away.clear()
+        is_green = await _becoming(worker, Health.OK)
+
+    assert is_red
+    assert margin is not None
+    assert margin < 0
+    assert is_green
+
+
+async def _becoming(worker: Any, health: Health) -> bool:
     for _ in range(500):
         if worker.vitals().health is health:
             return True

@@ -29,6 +29,7 @@ from duly.job import Delivery
 from duly.kinds.outcome import Effects, Raised
 from duly.lifecycle import CRASH_CAP, Again, Crash, Done, Release, Verdict
 from duly.run import Run, Signal, decide, limit_exceeded
+from duly.tracing import record_killed
 from duly.worker.endings import Concluded, failed, handed_back
 from duly.worker.errand import (
     ENTRY,
@@ -139,6 +140,7 @@ class Isolation:
         options, claim, now = holding.task.options, holding.claim, self._clock.now()
         if isinstance(failure, ChildFailed):
             return failed(holding, failure.text, "failed")
+        record_killed(claim, holding.started_at or now, str(failure))
         if options.delivery is Delivery.AT_MOST_ONCE:
             return failed(holding, str(failure), "interrupted, outcome unknown")
         if isinstance(failure, ChildDied):
