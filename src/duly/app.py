@@ -34,6 +34,7 @@ from duly.lock import Lock
 from duly.options import TaskOptions, checked_name, read_options
 from duly.outbox.contract import Outbox
 from duly.premises import Premises
+from duly.pulse import Pulse
 from duly.reactions import Reactions
 from duly.reactive.reaction import Reaction
 from duly.run import Run
@@ -75,6 +76,7 @@ class App:
         self.jobs = Jobs(lambda: self.store)
         self.failures = Failures(lambda: self.store)
         self.audit = Audit(lambda: self.store)
+        self.pulse = Pulse(lambda: self.store, lambda: self.clock)
         self.reactions = Reactions(lambda: self.store, lambda: self.jobs)
         self.schedules = Schedules(self._schedule_desk())
 

@@ -12,7 +12,7 @@ from tests.stories.arrange import Gate, OpenApp, events, in_state, run_all, unti
 from duly import Duly, Job, Retry, Run, State
 from duly.errors import DefinitionError, DulyError, NotInRun
 from duly.testing import VirtualClock
-from duly.worker import pump
+from duly.worker import chores
 
 MINUTE = timedelta(minutes=1)
 
@@ -310,7 +310,7 @@ def test_again_after_stop_goes_on(timed_app: Duly, clock: VirtualClock) -> None:
 def test_an_automatic_one_is_seeded_again_when_its_job_vanished(
     app: Duly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pump, "SEED_EVERY", 0.1)
+    monkeypatch.setattr(chores, "SEED_EVERY", 0.1)
     polling = Polling(app)
 
     with working(app):
@@ -324,7 +324,7 @@ def test_an_automatic_one_is_seeded_again_when_its_job_vanished(
 
 
 def test_one_that_was_stopped_is_not_seeded_again(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pump, "SEED_EVERY", 0.02)
+    monkeypatch.setattr(chores, "SEED_EVERY", 0.02)
     polling, other = Polling(app), app.task(lambda: None)
     polling.order = "stop"
 

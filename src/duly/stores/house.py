@@ -185,11 +185,11 @@ class House(Store, Protocol):
 # --- what a notice means to everybody else --------------------------------------------------------
 
 PRODUCING: Final = frozenset(
-    {"put", "offer", "deliver", "amend", "hold", "free", "record", "jot"}
+    {"put", "offer", "deliver", "amend", "hold", "free", "record"}
     | {"adopt", "tend", "tidy", "plan", "scan", "reconcile", "revisit"}
 )
 """What would add to a store that is being left."""
-UPKEEP: Final = frozenset({"prune", "grip", "keep_grip", "let_go"})
+UPKEEP: Final = frozenset({"prune", "jot", "grip", "keep_grip", "let_go"})
 """What bodies and workers need to the end of their run."""
 
 

@@ -14,33 +14,28 @@ from datetime import timedelta
 
 from duly import failpoints
 from duly.app import App
-from duly.converse import converse
 from duly.errors import StoreError, StoreMoved, StoreUnavailable
 from duly.ids import spread
 from duly.job import Fence
 from duly.kinds import periodic
 from duly.lifecycle import Fail, Settled
 from duly.run import Progress, Signal, Throttle, describe
-from duly.schedules import register
 from duly.stores.contract import Ask, Claimed, Scope, Settlement, Switch
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import Bench
+from duly.worker.chores import Chores
 from duly.worker.doubts import seen_again, sort_out
-from duly.worker.endings import Concluded, settlement_of, tell_end
+from duly.worker.endings import Concluded, outcome_of, settlement_of, tell_end
 from duly.worker.failures import hook_call
 from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.isolation import kind_of_start
 from duly.worker.lanes import Lanes
 from duly.worker.outage import backoff
-from duly.worker.seeds import seeds
 from duly.worker.tempo import LARGEST_BATCH, Tempo
 from duly.worker.turns import take_turns
 
 log = logging.getLogger("duly.worker")
 
-SEED_EVERY = 60.0
-PRUNE_EVERY = 30.0
-PRUNE_BATCH = 500
 REPORT_EVERY = 0.5
 BUSY_PAUSE = timedelta(milliseconds=20)
 """Before asking again about rows that somebody's transaction holds."""
@@ -68,10 +63,8 @@ class Pump:
         self._doubtful: list[Concluded] = []
         self._tempo = Tempo(since=time.monotonic())
         self._look_at = 0.0
-        self._seed_at = 0.0
-        self._prune_at = time.monotonic() + PRUNE_EVERY * spread()
+        self._chores = Chores(app, worker)
         self._report_at = 0.0
-        self._is_registered = False
         self._is_unsure = False
         """A call failed half way: the store may believe we hold claims we never received."""
         self.is_draining = False
@@ -79,6 +72,11 @@ class Pump:
         """The last look found nothing to do and nothing is in hand."""
         self.finished = 0
         """Runs that ended here, for recycling."""
+
+    def close(self) -> None:
+        """Nothing more will come of it."""
+        self._chores.tally.write_last()
+        self.bell.close()
 
     # what other threads call
 
@@ -177,7 +175,7 @@ class Pump:
         now = time.monotonic()
         pause = 0.1 if self.is_draining else 1.0  # a grace that ends rings no bell
         next_look = self._look_at if self._wants_more else now + pause
-        return min(next_look, self._seed_at, self._prune_at) - now
+        return min(next_look, self._chores.next_at) - now
 
     def _room(self) -> int:
         if self.is_draining:
@@ -273,6 +271,7 @@ class Pump:
 
     def _after_claim(self, claimed: Claimed, *, had_settled: bool) -> None:
         taken = time.monotonic()
+        self._chores.tally.set_clock(claimed.now, taken)
         holdings = [
             Holding(claim, self._app.tasks[claim.task], lent_at=claimed.now, taken=taken)
             for claim in claimed.claims
@@ -300,9 +299,11 @@ class Pump:
 
     def _tell_end(self, item: Concluded, answer: Settled) -> None:
         holding = item.holding
-        has_started = holding.started_at is not None
-        self.finished += 1 if has_started else 0
-        tell_end(self._app.events, item, answer, time.monotonic() - holding.started if has_started else 0.0)
+        took = None if holding.started_at is None else time.monotonic() - holding.started
+        self.finished += 0 if took is None else 1
+        outcome = outcome_of(item.verdict, answer, holding.halt)
+        self._chores.tally.note(holding.claim.task, holding.claim.queue, outcome, holding.wait, took)
+        tell_end(self._app.events, item, answer, took or 0.0)
         counts = answer is Settled.SETTLED and holding.halt is not Halt.CANCELLED
         hook = hook_call(holding, item.verdict) if counts else None
         if hook is not None:
@@ -358,25 +359,7 @@ class Pump:
     # housekeeping
 
     def _keep_house(self) -> None:
-        now = time.monotonic()
-        if self.is_draining:
-            self._seed_at = self._prune_at = now + SEED_EVERY
-            return
-        if now >= self._seed_at:
-            self._seed()
-            self._seed_at = now + SEED_EVERY * (0.75 + spread() / 2)
-        if now >= self._prune_at:
-            pruned = self._store.run(self._store.prune(PRUNE_BATCH))
-            self._prune_at = now + (0.5 if pruned >= PRUNE_BATCH else PRUNE_EVERY * (0.75 + spread() / 2))
-
-    def _seed(self) -> None:
-        """Automatic perpetuals and schedules exist, whatever became of their jobs meanwhile."""
-        if not self._is_registered:
-            converse(self._store, register(self._store, self._app.schedule_terms))
-            self._is_registered = True
-        requests = seeds(self._app)
-        if requests:
-            self._store.run(self._store.put(requests))
+        if self._chores.finish_due(is_draining=self.is_draining):
             self._look_at, self.is_idle = 0.0, False
 
     def release_unstarted(self, fence: Fence) -> None:

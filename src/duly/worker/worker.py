@@ -238,7 +238,7 @@ class Worker:
                 aide.close()
             beat.close()
             bench.close(timedelta(seconds=1))
-            pump.bell.close()
+            pump.close()
         self._leave(hand)
 
     def _aides(self) -> list[Relay | Planner]:

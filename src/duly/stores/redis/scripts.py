@@ -47,7 +47,7 @@ PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
     "let_go": (("start", "house", "upkeep"), ()),
     "record": (("start", "house", "gate"), ()),
     "records": (("start",), ()),
-    "jot": (("start", "house", "gate", "pending"), ()),
+    "jot": (("start", "house", "upkeep", "pending"), ()),
     "diary": (("start",), ()),
     "notice": (("start", "house"), ()),
     "seal": (("start", "house"), ()),
