@@ -16,6 +16,7 @@ from duly.errors import BadRequest, ResultTimeout, UnknownJob
 from duly.job import FINISHED, LIVE, Job, State
 from duly.stores.contract import Amended, Amendment, Cancel, Delete, Page, Postpone, Revive, Selection, Store
 from duly.stores.drive import Operation
+from duly.stores.reports import Found, Search
 
 T = TypeVar("T")
 
@@ -88,6 +89,18 @@ class Jobs:
     async def acount(self, **filters: Any) -> int:
         """The async twin of count."""
         return await self._arun(self._store().count(selection(filters)))
+
+    def search(
+        self, text: str, *, limit: int = 50, before: int | None = None, depth: int = 20_000, **filters: Any
+    ) -> Found:
+        """Jobs with a text in key, arguments or error, newest first; at most `depth` jobs are looked at."""
+        return self._run(self._store().search(selection(filters), Search(text, limit, depth, before)))
+
+    async def asearch(
+        self, text: str, *, limit: int = 50, before: int | None = None, depth: int = 20_000, **filters: Any
+    ) -> Found:
+        """The async twin of search."""
+        return await self._arun(self._store().search(selection(filters), Search(text, limit, depth, before)))
 
     def get(self, job: str | HasId) -> Job:
         """One job with its history; UnknownJob if it is not there."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 def arguments(parser: Parser) -> None:
     offer_store(parser, positional=True)
     offer_filters(parser)
+    parser.option("--text", help="with this text in key, arguments or error; the newest 20,000 are looked at")
     parser.option("-n", "--limit", type=at_least_one, default=20, help="at most so many (20)")
     parser.option("--before", type=at_least_one, help="go on from this generation: see `next` in --json")
     parser.option(
@@ -37,6 +38,8 @@ def run(args: Arguments) -> int:
         filters = read_filters(args, app)
         if (rows := read_rows(args, filters)) is not None:
             return _run_rows(app, rows, args)
+        if args.text is not None:
+            return _run_text(app, filters, args)
         found = app.jobs.list(limit=args.limit, before=args.before, **filters)
         is_complete = args.all or names_lane(filters)
         jobs = found if is_complete else [job for job in found if not is_internal(job)]
@@ -45,6 +48,17 @@ def run(args: Arguments) -> int:
     following = found[-1].generation if len(found) == args.limit else None
     document = {"jobs": [job_row(job) for job in jobs], "matching": total, "next": following}
     answer(args, document, listing(jobs, now) + _more(following, total))
+    return Exit.OK
+
+
+def _run_text(app: App, filters: dict[str, Any], args: Arguments) -> int:
+    """How many there are nobody knows: only so many are looked at."""
+    found = app.jobs.search(args.text, limit=args.limit, before=args.before, **filters)
+    is_complete = args.all or names_lane(filters)
+    jobs = [job for job in found.jobs if is_complete or not is_internal(job)]
+    document = {"jobs": [job_row(job) for job in jobs], "matching": None, "next": found.next}
+    more = "" if found.next is None else f"\n(--before {found.next} looks further back)"
+    answer(args, document, listing(jobs, app.clock.now()) + more)
     return Exit.OK
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from duly.job import Job
+from duly.lifecycle import legible
 
 LATEST: Final = 10_000
 """Groups are made of so many of the latest failures: an older one whose kind stopped is not looked for."""
@@ -38,3 +39,29 @@ class Entry(NamedTuple):
     number: int
     at: datetime
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What to look for, how far, and from where on."""
+
+    text: str
+    """A part of the key, the arguments as they are stored, or the error; in any case."""
+    limit: int = 50
+    depth: int = 20_000
+    """So many jobs are looked at, at most; whoever wants more goes on from `Found.next`."""
+    before: int | None = None
+
+    def fits(self, *texts: str | None) -> bool:
+        """Whether it is part of one of these."""
+        wanted = legible(self.text).lower()
+        return any(wanted in text.lower() for text in texts if text is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found, newest request first."""
+
+    jobs: list[Job]
+    next: int | None
+    """The generation to go on from; None when every job has been looked at."""

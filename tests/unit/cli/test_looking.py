@@ -192,3 +192,16 @@ def test_failures_are_told_by_cause(duly: Command, shop: Shop) -> None:
 
 def test_no_failures_are_told_in_words(duly: Command, shop: Shop) -> None:
     assert duly("failures").out == "no failures\n"
+
+
+def test_jobs_are_found_by_a_text_in_their_arguments(duly: Command, shop: Shop) -> None:
+    shop.task("mail").enqueue("bob")
+    wanted = [shop.task("mail").enqueue("ann the first"), shop.task("mail").enqueue("Ann the second")]
+
+    first = duly("jobs", "--text", "ANN", "--limit", "1", "--json").document
+    second = duly("jobs", "--text", "ANN", "--before", str(first["next"]), "--json").document
+    text = duly("jobs", "--text", "ann", "--limit", "1").out
+
+    assert [job["id"] for job in (*first["jobs"], *second["jobs"])] == [wanted[1].id, wanted[0].id]
+    assert (first["matching"], second["next"]) == (None, None)
+    assert f"--before {first['next']}" in text

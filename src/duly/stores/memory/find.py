@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from datetime import datetime
 
@@ -9,7 +10,7 @@ from duly.job import Job, State
 from duly.lifecycle import legible
 from duly.stores.contract import Census, Page, Scope, Selection, Standing
 from duly.stores.memory.world import Row, World
-from duly.stores.reports import COUNTED, LATEST, TASKS_OF, FailureGroup
+from duly.stores.reports import COUNTED, LATEST, TASKS_OF, FailureGroup, Found, Search
 
 
 def matching(world: World, selection: Selection) -> list[Row]:
@@ -36,6 +37,18 @@ def find(world: World, selection: Selection, page: Page) -> list[Job]:
     if page.before is not None:
         rows = [row for row in rows if row.generation < page.before]
     return [world.job(row, with_history=page.with_history) for row in rows[: page.limit]]
+
+
+def search(world: World, selection: Selection, search: Search) -> Found:
+    """Free text among the jobs of a selection, as deep as it may go."""
+    rows = [row for row in matching(world, selection) if row.generation < (search.before or math.inf)]
+    found: list[Row] = []
+    for number, row in enumerate(rows, start=1):
+        if search.fits(row.key, row.arguments, row.error):
+            found.append(row)
+        if number < len(rows) and (number >= search.depth or len(found) >= search.limit):
+            return Found([world.job(one) for one in found], row.generation)
+    return Found([world.job(one) for one in found], None)
 
 
 def count(world: World, selection: Selection) -> int:

@@ -37,11 +37,12 @@ from duly.stores.memory.amend import amend, prune
 from duly.stores.memory.claim import claim
 from duly.stores.memory.deliver import deliver
 from duly.stores.memory.find import census, count, explain, failures, find
+from duly.stores.memory.find import search as find_text
 from duly.stores.memory.put import put
 from duly.stores.memory.renew import begin, disown, renew, report
 from duly.stores.memory.settle import settle
 from duly.stores.memory.world import World
-from duly.stores.reports import Entry, FailureGroup
+from duly.stores.reports import Entry, FailureGroup, Found, Search
 
 T = TypeVar("T")
 
@@ -154,6 +155,9 @@ class MemoryStore:
 
     def census(self) -> Operation[Census]:
         return self._operation("census", lambda: census(self.world))
+
+    def search(self, selection: Selection, search: Search) -> Operation[Found]:
+        return self._operation("search", lambda: find_text(self.world, selection, search))
 
     def failures(self, limit: int) -> Operation[list[FailureGroup]]:
         return self._operation("failures", lambda: failures(self.world, limit))

@@ -14,10 +14,12 @@ from duly.stores.contract import Page, Selection
 from duly.stores.drive import Statement, Steps
 from duly.stores.redis.moment import instant
 from duly.stores.redis.packing import read_job, selection_values
-from duly.stores.reports import COUNTED, TASKS_OF, FailureGroup
+from duly.stores.reports import COUNTED, TASKS_OF, FailureGroup, Found, Search
 
-ERROR = 19
-"""Where a job, as it is sent, has its error."""
+KEY, ERROR, ARGUMENTS = 4, 19, 31
+"""Where a job, as it is sent, has its texts."""
+PORTION = 500
+"""Jobs looked at by one script."""
 
 
 def find(selection: Selection, page: Page) -> Steps[list[Job]]:
@@ -33,6 +35,24 @@ def find(selection: Selection, page: Page) -> Steps[list[Job]]:
         if before is None:
             break
     return jobs[: page.limit]
+
+
+def search(selection: Selection, search: Search) -> Steps[Found]:
+    """Free text among the jobs of a selection, a portion at a time: Lua knows no case but that of ASCII."""
+    jobs: list[Job] = []
+    before, left = search.before, search.depth
+    while left > 0:
+        values = _walk(selection, before, min(PORTION, left)) | {"with_history": False}
+        found, [following] = yield Statement("find", values)
+        for one in found:
+            if _has_error(selection, one[ERROR]) and search.fits(one[KEY], one[ARGUMENTS], one[ERROR]):
+                if len(jobs) == search.limit:
+                    return Found(jobs, jobs[-1].generation)
+                jobs.append(read_job(one))
+        if following is None:
+            return Found(jobs, None)
+        before, left = following, left - PORTION
+    return Found(jobs, before)
 
 
 def failures(limit: int) -> Steps[list[FailureGroup]]:

@@ -38,6 +38,7 @@ from duly.stores.contract import (
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.redis.explain import standing_of
 from duly.stores.redis.find import all_ids, failures, find
+from duly.stores.redis.find import search as find_text
 from duly.stores.redis.moment import instant, instant_or_none, span, stamp_or_false
 from duly.stores.redis.packing import (
     ask_values,
@@ -51,7 +52,7 @@ from duly.stores.redis.packing import (
     selection_values,
     settlement_values,
 )
-from duly.stores.reports import Entry, FailureGroup
+from duly.stores.reports import Entry, FailureGroup, Found, Search
 
 T = TypeVar("T")
 
@@ -220,6 +221,9 @@ class Operations:
 
     def census(self) -> Operation[Census]:
         return reading("census", _census)
+
+    def search(self, selection: Selection, search: Search) -> Operation[Found]:
+        return reading("search", lambda: find_text(selection, search))
 
     def failures(self, limit: int) -> Operation[list[FailureGroup]]:
         return reading("failures", lambda: failures(limit))

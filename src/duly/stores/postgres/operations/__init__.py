@@ -49,11 +49,12 @@ from duly.stores.postgres.operations.moment import Moment
 from duly.stores.postgres.operations.prune import prune
 from duly.stores.postgres.operations.put import put
 from duly.stores.postgres.operations.renew import begin, disown, renew, report
+from duly.stores.postgres.operations.search import search as find_text
 from duly.stores.postgres.operations.select import counted
 from duly.stores.postgres.operations.settle import settle, settle_swiftly
 from duly.stores.postgres.operations.sight import Sight
 from duly.stores.postgres.operations.world import World
-from duly.stores.reports import Entry, FailureGroup
+from duly.stores.reports import Entry, FailureGroup, Found, Search
 
 T = TypeVar("T")
 
@@ -156,6 +157,9 @@ class Operations:
 
     def census(self) -> Operation[Census]:
         return self._reading("census", census)
+
+    def search(self, selection: Selection, search: Search) -> Operation[Found]:
+        return self._reading("search", lambda world: find_text(world, selection, search))
 
     def failures(self, limit: int) -> Operation[list[FailureGroup]]:
         return self._reading("failures", lambda world: failures(world, limit))

@@ -34,7 +34,7 @@ from duly.stores.contract import (
     WorkerCard,
 )
 from duly.stores.drive import Operation, Steps
-from duly.stores.reports import Entry, FailureGroup
+from duly.stores.reports import Entry, FailureGroup, Found, Search
 from duly.stores.sqlite.operations import locks, records, switches, workers
 from duly.stores.sqlite.operations.amend import amend
 from duly.stores.sqlite.operations.claim import claim
@@ -48,6 +48,7 @@ from duly.stores.sqlite.operations.moment import Moment
 from duly.stores.sqlite.operations.prune import prune
 from duly.stores.sqlite.operations.put import put
 from duly.stores.sqlite.operations.renew import begin, disown, renew, report
+from duly.stores.sqlite.operations.search import search as find_text
 from duly.stores.sqlite.operations.select import counted
 from duly.stores.sqlite.operations.world import World
 
@@ -122,6 +123,9 @@ class Operations:
 
     def census(self) -> Operation[Census]:
         return self._reading("census", census)
+
+    def search(self, selection: Selection, search: Search) -> Operation[Found]:
+        return self._reading("search", lambda world: find_text(world, selection, search))
 
     def failures(self, limit: int) -> Operation[list[FailureGroup]]:
         return self._reading("failures", lambda world: failures(world, limit))

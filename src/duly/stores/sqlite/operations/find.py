@@ -27,13 +27,14 @@ SQL = statements("find")
 def find(world: World, selection: Selection, page: Page) -> Steps[list[Job]]:
     generations = yield from matching(selection, before=page.before, limit=page.limit)
     rows = yield from world.rows(generations)
-    jobs = yield from _jobs(world, rows, with_history=page.with_history)
+    jobs = yield from jobs_of(world, rows, with_history=page.with_history)
     if page.before is None and (selection.ids or selection.key is not None):
         jobs += yield from _pending(selection)
     return jobs[: page.limit]
 
 
-def _jobs(world: World, rows: Sequence[Row], *, with_history: bool) -> Steps[list[Job]]:
+def jobs_of(world: World, rows: Sequence[Row], *, with_history: bool = False) -> Steps[list[Job]]:
+    """Rows as people see them."""
     leases = yield from _leases(world, {row.worker for row in rows if row.state is State.RUNNING})
     histories = (yield from histories_of(rows)) if with_history else {}
     return [
@@ -106,7 +107,7 @@ def explain(world: World, job_id: str) -> Steps[Standing | None]:
         ("not expired", row.expires_at is None or row.expires_at > world.now, f"expires at {expires_at}"),
         ("known to a live worker", *(yield from _known(world, row))),
     )
-    (job,) = yield from _jobs(world, [row], with_history=True)
+    (job,) = yield from jobs_of(world, [row], with_history=True)
     return Standing(job, conditions)
 
 
