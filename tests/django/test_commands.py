@@ -110,6 +110,18 @@ def test_a_worker_starts_afresh_when_the_code_changes(tmp_path: Path) -> None:
     assert "has ended" in "".join(lines)
 
 
+def test_the_worker_answers_probes_at_the_port_it_is_told(
+    default: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DULY_METRICS_PORT", "0")
+
+    with caplog.at_level("INFO", logger="duly.metrics"):
+        said("duly_worker", "--burst")
+
+    (line,) = (record.getMessage() for record in caplog.records if record.name == "duly.metrics")
+    assert line.startswith("metrics on http://127.0.0.1:")
+
+
 def test_the_worker_serves_the_queues_it_is_told(default: str) -> None:
     tasks.worded.enqueue("io")
     tasks.add.enqueue(1, 2)

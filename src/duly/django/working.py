@@ -44,6 +44,19 @@ class Orders:
     name: str | None = None
     grace: str | None = None
     max_jobs: int | None = None
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+
+    @contextmanager
+    def answering(self, app: App, worker: Worker) -> Generator[None]:
+        """Metrics and health at a port, if there is to be one."""
+        if self.metrics_port is None:
+            yield
+            return
+        from duly.metrics import serve as serve_metrics
+
+        with serve_metrics(app, port=self.metrics_port, host=self.metrics_host, worker=worker):
+            yield
 
     def worker(self, app: Duly) -> Worker:
         """A worker by these orders."""
@@ -86,7 +99,8 @@ class Serving:
         last_word = threading.Timer(LAST_WORD.total_seconds(), os._exit, (0,))
         last_word.daemon = True
         try:
-            with self._heard(app), Scout(app), beside(app, burst=self._orders.burst):
+            seen = self._orders.answering(app, worker)
+            with seen, self._heard(app), Scout(app), beside(app, burst=self._orders.burst):
                 asyncio.run(_serve_then_insist(worker, last_word))
             REPORTER.drain()
             app.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 from duly.django.compat import settings
@@ -26,6 +27,14 @@ class Command(BaseCommand):  # type: ignore[misc]
         parser.add_argument("--grace", help="let running tasks finish for so long (30s)")
         parser.add_argument("--max-jobs", type=int, help="end after so many runs (a supervisor restarts it)")
         parser.add_argument(
+            "--metrics-port", type=int, default=os.environ.get("DULY_METRICS_PORT"), metavar="N",
+            help="where /metrics, /health and /live are (DULY_METRICS_PORT)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--metrics-host", default=os.environ.get("DULY_METRICS_HOST", "127.0.0.1"), metavar="HOST",
+            help="the address for that port (127.0.0.1)",
+        )  # fmt: skip
+        parser.add_argument(
             "--reload", action="store_true", default=settings.DEBUG, dest="reload",
             help="start afresh when the code changes (as DEBUG says)",
         )  # fmt: skip
@@ -41,6 +50,8 @@ class Command(BaseCommand):  # type: ignore[misc]
             name=options["name"],
             grace=options["grace"],
             max_jobs=options["max_jobs"],
+            metrics_port=options["metrics_port"],
+            metrics_host=options["metrics_host"],
         )
         serve(
             orders,
