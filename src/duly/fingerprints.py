@@ -23,29 +23,31 @@ MESSAGE: Final = 500
 LEASE_RAN_OUT: Final = "lease ran out"
 """Wherever it happened: what is said of a worker that was not heard of again."""
 
-_HEADER: Final = re.compile(
-    r"^(?P<edge>[ |+-]*)(?:Exception Group )?Traceback \(most recent call last\):$", re.M
-)
-_FRAME: Final = re.compile(r'^[ |]*File "(?P<path>[^"\n]*)", line \d+, in (?P<name>.+)$', re.M)
+_HEADER: Final = "Traceback (most recent call last):"
+_GROUP: Final = "Exception Group "
+_EDGE: Final = " |+-"
+"""What stands left of the traceback of a member of an exception group."""
+_FRAME: Final = re.compile(r'[ |]*File "([^"]*)", line \d+, in (.+)')
 _BORROWED: Final = re.compile(r"[\\/](?:site-packages|dist-packages|lib[\\/]python[\d.]+)[\\/]|^<frozen ")
 _QUOTED: Final = re.compile(r"(?<!\w)(['\"`]).*?\1(?!\w)")
 _ADDRESS: Final = re.compile(r"\S+@\S+")
 _NUMBERED: Final = re.compile(r"[\w-]*\d(?:[\w-]|[.,:](?=\d))*")
 
 
-class Cause(NamedTuple):
-    """What an error text says: the line it comes down to, and the frames that led there, outermost first."""
+class Story(NamedTuple):
+    """An error text taken apart: the lines of its last traceback, and how far they are indented."""
 
-    headline: str
-    frames: Sequence[tuple[str, str]]
+    lines: Sequence[str]
+    edge: int
+    has_header: bool
 
 
 @lru_cache(maxsize=128)  # a task that fails, fails the same way again and again
 def fingerprint(error: str) -> str:
     """The name of an error, from its text: a traceback, or a sentence of the engine."""
-    cause = _cause_of(error)
-    kind, _, message = cause.headline.partition(": ")
-    parts = [kind if message else _scrubbed(kind), _scrubbed(message), *_places(cause.frames)]
+    story = _last_story(error)
+    kind, _, message = _headline(story).partition(": ")
+    parts = [kind if message else _scrubbed(kind), _scrubbed(message), *_places(story.lines)]
     return sha256("\n".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:LENGTH]
 
 
@@ -56,25 +58,27 @@ def fingerprint_or_none(error: str | None) -> str | None:
 
 def headline(error: str) -> str:
     """The line that an error comes down to: class and message, without the way there."""
-    return _cause_of(error).headline
+    return _headline(_last_story(error))
 
 
-def _cause_of(error: str) -> Cause:
+def _last_story(error: str) -> Story:
     """Of a chain the exception that ended the run; of a group the last of its members."""
-    headers = list(_HEADER.finditer(error))
-    story = error[headers[-1].end() :] if headers else error
-    frames = list(_FRAME.finditer(story))
-    if not headers and not frames:
-        return Cause(_first_line(error), ())
-    edge = len(headers[-1]["edge"]) if headers else 0
-    after = story[frames[-1].end() :] if frames else story
-    said = [line[edge:] for line in after.splitlines() if line[edge : edge + 1].strip()]
-    places = [(frame["path"], frame["name"]) for frame in frames]
-    return Cause(said[0].strip() if said else _first_line(error), places)
+    place = error.rfind(_HEADER)
+    while place >= 0:
+        edge = error[error.rfind("\n", 0, place) + 1 : place].removesuffix(_GROUP)
+        if not edge.strip(_EDGE):  # else somebody's message quotes a traceback
+            return Story(error[place + len(_HEADER) :].splitlines(), len(edge), has_header=True)
+        place = error.rfind(_HEADER, 0, place)
+    return Story(error.splitlines(), 0, has_header=False)
 
 
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+def _headline(story: Story) -> str:
+    """The first line at the edge after the last frame; of a sentence the first line."""
+    lines, edge = story.lines, story.edge
+    last = next((place for place in range(len(lines) - 1, -1, -1) if _frame(lines[place])), -1)
+    said = (line[edge:].strip() for line in lines[last + 1 :] if line[edge : edge + 1].strip())
+    is_sentence = last < 0 and not story.has_header
+    return next((line.strip() for line in lines if line.strip()), "") if is_sentence else next(said, "")
 
 
 def _scrubbed(message: str) -> str:
@@ -84,11 +88,21 @@ def _scrubbed(message: str) -> str:
     return _NUMBERED.sub("#", _ADDRESS.sub("#", text))
 
 
-def _places(frames: Sequence[tuple[str, str]]) -> list[str]:
-    """Where it happened, in the user's own code if it went through any."""
-    own = [frame for frame in frames if not _BORROWED.search(frame[0])]
-    places = [_place(path, name) for path, name in own or frames]
-    return list(dict.fromkeys(places))[-FRAMES:]  # recursion is one place
+def _places(lines: Sequence[str]) -> list[str]:
+    """Where it happened, innermost first, in the user's own code if it went through any."""
+    own: dict[str, None] = {}  # recursion is one place
+    borrowed: dict[str, None] = {}
+    for line in reversed(lines):
+        if (frame := _frame(line)) is not None:
+            path, name = frame.groups()
+            (borrowed if _BORROWED.search(path) else own)[_place(path, name)] = None
+            if len(own) == FRAMES:
+                break
+    return list(own or borrowed)[:FRAMES]
+
+
+def _frame(line: str) -> re.Match[str] | None:
+    return _FRAME.match(line) if 'File "' in line else None  # most lines are source, and quickly passed over
 
 
 def _place(path: str, name: str) -> str:
