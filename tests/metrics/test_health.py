@@ -7,11 +7,13 @@ import json
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from prometheus_client import REGISTRY
 
 from duly import Duly
 from duly.cli import main
@@ -75,6 +77,21 @@ def test_the_port_shows_metrics_and_nothing_else() -> None:
     assert metrics[0] == 200
     assert b"duly_worker_can_claim 1.0" in metrics[1]
     assert other == (404, b"try /metrics, /health or /live\n")
+
+
+def test_a_page_that_cannot_be_made_is_logged_and_the_next_one_can(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a collector of the application that fails."""
+    monkeypatch.setattr(REGISTRY, "collect", lambda: 1 / 0)
+
+    with port_of(Patient()) as port:
+        with pytest.raises((OSError, HTTPException)):
+            asked(port, "metrics")
+        health = asked(port, "health")
+
+    assert "a reader of metrics was not answered" in caplog.text
+    assert health[0] == 200
 
 
 def test_a_port_that_is_taken_is_refused_with_the_remedy() -> None:

@@ -72,20 +72,18 @@ def test_a_store_that_fails_is_told_as_away_and_the_last_look_stays_for_a_while(
     app: Duly, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lookout = Lookout(app, watch)
-    first = lookout.look()
-    assert lookout.is_up
+    first, was_up = lookout.look(), lookout.is_up
 
     def away() -> object:
         raise StoreUnavailable("gone fishing")
 
     monkeypatch.setattr(app.store, "census", away)
     watch.now += EVERY + 1
-    second = lookout.look()
-    is_up = lookout.is_up
+    second, is_up = lookout.look(), lookout.is_up
     watch.now += STALE
 
     assert second is first
-    assert not is_up
+    assert (was_up, is_up) == (True, False)
     assert lookout.look() is None
 
 

@@ -104,7 +104,7 @@ def observed(app: App, worker: Patient) -> Generator[None]:
         yield
         return
     stop = app.events.subscribe(recorder())
-    measures = Measures(app, worker)
+    measures = Measures(app, worker, counts_runs=False)
     _watched.add(measures)
     try:
         yield

@@ -34,13 +34,13 @@ class Reading(NamedTuple):
 class Measures:
     """Everything that can be read about one application from one process."""
 
-    def __init__(self, app: App, worker: Patient | None = None) -> None:
+    def __init__(self, app: App, worker: Patient | None = None, *, counts_runs: bool = True) -> None:
         self.tally = Tally()
         self.lookout = Lookout(app)
         self._worker = worker
         self._lanes = lanes()
         self._queues = Room(QUEUES, OTHER)
-        self.close: Callable[[], None] = app.events.subscribe(self.tally)
+        self.close: Callable[[], None] = app.events.subscribe(self.tally) if counts_runs else lambda: None
         """Count no more."""
 
     def vitals(self) -> Vitals | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -52,6 +53,11 @@ class Server(ThreadingHTTPServer):
         """As the library does, without asking the network for our name: that may take long."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A reader that went away is no news; a page that could not be made is."""
+        level = logging.DEBUG if isinstance(sys.exception(), OSError) else logging.ERROR
+        log.log(level, "a reader of metrics was not answered", exc_info=True)
 
     def page(self, path: str, accept: str) -> Page:
         """What is shown at a path."""
