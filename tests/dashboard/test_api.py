@@ -163,7 +163,8 @@ def test_a_body_that_is_not_as_described_is_refused_with_words(operator: TestCli
         ("/api/jobs?state=odd", 400),
         ("/api/forecast", 400),
         ("/api/forecast?name=nobody", 404),
-        ("/api/forecast?name=nightly&cron=99+*+*+*+*", 400),
+        ("/api/forecast?name=nightly&cron=99+*+*+*+*", 409),
+        ("/api/preview?order=retry&state=running", 409),
         ("/api/preview?order=explode", 400),
     ],
 )

@@ -61,6 +61,23 @@ def test_everybody_who_watches_shares_one_look(shop: Shop) -> None:
     assert answers == [1] * 50 + [2]
 
 
+def test_a_look_that_takes_long_is_taken_less_often(shop: Shop) -> None:
+    numbers = iter(range(1, 100))
+
+    def slowly() -> int:
+        shop.clock.advance("1s")
+        return next(numbers)
+
+    kept = Kept(slowly, shop.clock.boot)
+
+    first = kept.get()
+    shop.clock.advance("18s")
+    same = kept.get()
+    shop.clock.advance("2s")
+
+    assert (first, same, kept.get()) == (1, 1, 2)
+
+
 def test_polling_answers_with_all_samples(shop: Shop, operator: TestClient) -> None:
     shop.charge.enqueue(1)
     operator.get("/live.json")

@@ -159,7 +159,7 @@ def test_an_order_without_a_preview_is_refused(shop: Shop, operator: TestClient)
 def test_an_order_that_cannot_be_for_such_jobs_is_refused(operator: TestClient) -> None:
     answer = operator.get("/bulk?order=retry&state=running")
 
-    assert answer.status_code == 400
+    assert answer.status_code == 409
     assert "cannot be retried" in answer.text
 
 

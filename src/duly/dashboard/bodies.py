@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -61,6 +62,8 @@ def _check_text(name: str, value: object, schema: Schema) -> None:
         raise BadRequest(f"{name!r} is not text.")
     if "enum" in schema and value not in schema["enum"]:
         raise BadRequest(f"{name}={value[:40]!r} is none of {', '.join(schema['enum'])}.")
+    if "pattern" in schema and not re.search(schema["pattern"], value):
+        raise BadRequest(f"{name}={value[:40]!r} does not match {schema['pattern']}.")
     _check_size(name, len(value), schema, "minLength", "maxLength")
 
 

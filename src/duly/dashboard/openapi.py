@@ -22,6 +22,8 @@ NUMBER: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
 MOMENT: Final[Schema] = {"type": "string", "format": "date-time"}
 OBJECT: Final[Schema] = {"type": "object"}
 LIST: Final[Schema] = {"type": "array", "items": OBJECT}
+LATER: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$"}
+"""A span from now: `90s`, `10m`, `2h`, `1d`."""
 BOUNDED: Final[Schema] = {"type": "string", "maxLength": LONGEST}
 
 FILTERS: Final[Mapping[str, Schema]] = {
@@ -90,10 +92,11 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 _REFUSALS: Final = {
-    400: "Something asked for cannot be.",
+    400: "The question or the body is not as described.",
     401: "No token, or one that opens nothing.",
     403: "A viewer may not act.",
     404: "There is no such thing.",
+    409: "Well put, and impossible: such jobs, or such terms.",
     413: "The body is too large.",
     429: "Too many failed tries.",
     503: "The store is away.",

@@ -30,6 +30,10 @@ SAMPLE: Final = 10
 NO_TERMS: Final[Mapping[str, Any]] = {}
 
 
+class Impossible(BadRequest):
+    """An order that is well put and cannot be for such jobs."""
+
+
 class Verb(NamedTuple):
     """An order to jobs."""
 
@@ -141,7 +145,7 @@ class Orders:
         impossible = sorted(set(meant.state) - set(map(str, order.possible)))
         if impossible:
             possible = ", ".join(sorted(map(str, order.possible)))
-            raise BadRequest(f"What is {impossible[0]!r} cannot be {order.past}; only what is {possible}.")
+            raise Impossible(f"What is {impossible[0]!r} cannot be {order.past}; only what is {possible}.")
         return meant
 
     def _pages(self, meant: Filters, newest: int, seen_at: datetime) -> Iterator[list[Job]]:

@@ -19,7 +19,7 @@ from duly.dashboard.desk import Desk
 from duly.dashboard.door import SESSION, Authenticate, Door, Patience
 from duly.dashboard.guard import Asgi, Entrance, Guard, address_of, inner_path, too_many
 from duly.dashboard.live import Live
-from duly.dashboard.orders import Orders
+from duly.dashboard.orders import Impossible, Orders
 from duly.dashboard.pages import Pages
 from duly.dashboard.redaction import Redaction
 from duly.dashboard.rendering import HERE, Frame, Renderer
@@ -177,7 +177,9 @@ def status_of(error: Exception) -> int:
             return error.status_code
         case UnknownJob() | UnknownSchedule() | UnknownTask():
             return 404
-        case BadRequest() | DefinitionError():
+        case Impossible() | DefinitionError():
+            return 409
+        case BadRequest():
             return 400
         case StoreError():
             return 503
@@ -189,8 +191,9 @@ def _error_page(render: Renderer) -> Callable[[Request, Exception], Response]:
     def answer(request: Request, error: Exception) -> Response:
         status = status_of(error)
         words = error.detail if isinstance(error, HTTPException) else masked(str(error))
+        headers = error.headers if isinstance(error, HTTPException) else None
         if inner_path(request.scope).startswith("/api/"):
-            return JSONResponse({"error": words}, status)
+            return JSONResponse({"error": words}, status, headers)
         return render.page(request, "error.html", status, status=status, words=words)
 
     return answer
