@@ -1,4 +1,5 @@
--- failures: errors by their names, looking at no more than the latest ones.
+-- failures: errors by their names, looking at no more than the latest ones. `offset 0` keeps a look into another
+-- table at one row for each: a join would read all that ever ended.
 
 -- name: latest
 select fingerprint, max(failed_at) as seen
@@ -12,7 +13,7 @@ from (
         select generation, fingerprint, failed_at from {schema}.job
         where failed_at is not null
         order by failed_at desc limit %(latest)s) as job
-    where not exists (select 1 from {schema}.ended where ended.generation = job.generation))) as failure
+    where not exists (select 1 from {schema}.ended where ended.generation = job.generation offset 0))) as failure
 group by fingerprint
 order by seen desc, fingerprint
 limit %(limit)s
@@ -30,7 +31,7 @@ with member as materialized (
         select generation, lane from {schema}.job
         where fingerprint = %(fingerprint)s
         order by generation desc limit %(counted)s) as job
-    where not exists (select 1 from {schema}.ended where ended.generation = job.generation))
+    where not exists (select 1 from {schema}.ended where ended.generation = job.generation offset 0))
 )
 select least((select count(*) from member), %(counted)s),
     (select max(generation) from member),
@@ -44,6 +45,6 @@ select least((select count(*) from member), %(counted)s),
             union all
             (select job.generation, job.failed_at from {schema}.job
             where job.fingerprint = %(fingerprint)s
-                and not exists (select 1 from {schema}.ended where ended.generation = job.generation)
+                and not exists (select 1 from {schema}.ended where ended.generation = job.generation offset 0)
             order by job.generation limit 1)) as oldest
         order by generation limit 1)

@@ -52,7 +52,7 @@ from (
     left join {schema}.running on running.generation = job.generation
     where job.fingerprint = %(fingerprint)s and job.generation < %(before)s
         and (%(error)s::text is null or strpos(lower(job.error), %(error)s) > 0)
-        and not exists (select 1 from {schema}.ended where ended.generation = job.generation)
+        and not exists (select 1 from {schema}.ended where ended.generation = job.generation offset 0)
         and case when running.generation is null then 'waiting' else 'running' end = any (%(states)s::text[])
         and (%(lanes)s::int4[] is null or job.lane = any (%(lanes)s::int4[]))
     order by job.generation desc limit %(limit)s)) as found
