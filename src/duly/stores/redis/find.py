@@ -16,8 +16,8 @@ from duly.stores.redis.moment import instant
 from duly.stores.redis.packing import read_job, selection_values
 from duly.stores.reports import COUNTED, TASKS_OF, FailureGroup, Found, Search
 
-KEY, ERROR, ARGUMENTS = 4, 19, 31
-"""Where a job, as it is sent, has its texts."""
+ERROR = 19
+"""Where a job, as it is sent, has its error."""
 PORTION = 500
 """Jobs looked at by one script."""
 
@@ -39,20 +39,28 @@ def find(selection: Selection, page: Page) -> Steps[list[Job]]:
 
 def search(selection: Selection, search: Search) -> Steps[Found]:
     """Free text among the jobs of a selection, a portion at a time: Lua knows no case but that of ASCII."""
-    jobs: list[Job] = []
-    before, left = search.before, search.depth
+    ids, following = yield from _searched(selection, search)
+    if not ids:
+        return Found([], following)
+    return Found((yield from find(Selection(ids=tuple(ids)), Page(limit=len(ids)))), following)
+
+
+def _searched(selection: Selection, search: Search) -> Steps[tuple[list[str], int | None]]:
+    ids: list[str] = []
+    last, before, left = 0, search.before, search.depth
     while left > 0:
-        values = _walk(selection, before, min(PORTION, left)) | {"with_history": False}
-        found, [following] = yield Statement("find", values)
-        for one in found:
-            if _has_error(selection, one[ERROR]) and search.fits(one[KEY], one[ARGUMENTS], one[ERROR]):
-                if len(jobs) == search.limit:
-                    return Found(jobs, jobs[-1].generation)
-                jobs.append(read_job(one))
-        if following is None:
-            return Found(jobs, None)
-        before, left = following, left - PORTION
-    return Found(jobs, before)
+        values = _walk(selection, before, min(PORTION, left)) | {"only_texts": True}
+        found, [before] = yield Statement("find", values)
+        for job_id, generation, key, error, arguments, _ in found:
+            if _has_error(selection, error) and search.fits(key, arguments, error):
+                if len(ids) == search.limit:
+                    return ids, last
+                ids.append(job_id)
+                last = generation
+        if before is None:
+            return ids, None
+        left -= PORTION
+    return ids, before
 
 
 def failures(limit: int) -> Steps[list[FailureGroup]]:

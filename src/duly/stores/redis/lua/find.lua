@@ -1,8 +1,8 @@
 -- find: jobs of a selection, newest request first; reads, never changes. One call looks at a bounded number
 -- of jobs: the second answer says below which generation to go on, or null at the end.
--- [[job, …], [where to go on]]
+-- [[job, …], [where to go on]]; with `only_texts` of a job [id, generation, key, error, arguments, context]
 
-local selecting, showing, index = need("selecting", "showing", "index")
+local selecting, showing, index, rows = need("selecting", "showing", "index", "rows")
 
 local AT_ONCE = 500
 
@@ -85,6 +85,14 @@ for _, row in ipairs(selecting.matching(ids, selection)) do
     elseif not given.before or row.generation < given.before then
         page[#page + 1] = row
     end
+end
+if given.only_texts then
+    local bodies, errors, shown = showing.texts_of("body", page), showing.texts_of("error", page), {}
+    for place, row in ipairs(page) do
+        local texts = show_all({ row.id, row.generation, row.is_keyed and rows.open(row).key or nil, errors[place] }, 4)
+        shown[place] = texts:sub(1, -2) .. "," .. (bodies[place] or '"",""') .. "]"
+    end
+    return "[[" .. concat(shown, ",") .. "],[" .. show(last) .. "]]"
 end
 if given.only_ids then
     local errors, shown = given.with_error and showing.texts_of("error", page) or {}, {}
