@@ -93,6 +93,7 @@ def live_through_everything(store: Store, clock: VirtualClock) -> None:
     store.run(store.record("kind", "name", "text"))
     store.run(store.record("kind", "name", None))
     store.run(store.deliver("outbox", [Parcel(request("brought"), 1)]))
+    store.run(store.jot("audit", "ann paused it", keep=HOUR))
 
 
 def retire(store: Store, clock: VirtualClock) -> None:
