@@ -26,6 +26,8 @@ LOOKS = {
     "/api/forecast": "?name=nightly",
     "/api/reactions": "",
     "/api/failures": "",
+    "/api/pulse": "?task=shop.charge",
+    "/api/search": "?text=declined",
     "/api/audit": "",
     "/api/preview": "?order=retry",
 }
@@ -161,6 +163,7 @@ def test_a_body_that_is_not_as_described_is_refused_with_words(operator: TestCli
         ("/api/jobs?limit=0", 400),
         ("/api/jobs?limit=501", 400),
         ("/api/jobs?state=odd", 400),
+        ("/api/preview?order=cancel&taks=shop.charge", 400),
         ("/api/forecast", 400),
         ("/api/forecast?name=nobody", 404),
         ("/api/forecast?name=nightly&cron=99+*+*+*+*", 409),

@@ -79,6 +79,41 @@ def test_an_address_that_means_nothing_is_refused_with_words(operator: TestClien
     assert 'role="alert"' in answer.text
 
 
+@pytest.mark.parametrize("text", ["order:2", "ORDER 2 was", '"plate":"blue-2"', "BLUE-2"])
+def test_a_job_is_found_by_a_part_of_its_key_error_or_arguments(
+    shop: Shop, operator: TestClient, text: str
+) -> None:
+    @shop.app.task(name="shop.paint")
+    def paint(plate: str) -> None:
+        raise ValueError("order 2 was not painted")
+
+    wanted = paint.using(key="order:2").enqueue(plate="blue-2").id
+    shop.charge.using(key="order:1").enqueue(1)
+    shop.clock.run_due()
+
+    page = operator.get("/jobs", params={"text": text}).text
+
+    assert ids_on(page) == [wanted]
+
+
+def test_an_id_in_the_search_box_leads_to_the_job(shop: Shop) -> None:
+    job = shop.charge.enqueue(1)
+    browser = shop.sign_in()
+
+    answer = browser.client.get("/jobs", params={"text": job.id})
+
+    assert answer.url.path == f"/jobs/{job.id}"
+
+
+def test_hidden_arguments_cannot_be_found_by_guessing(shop: Shop, operator: TestClient) -> None:
+    shop.charge.enqueue(7, card="4111-1111")
+
+    answers = [operator.get(path, params={"text": "4111"}).text for path in ("/jobs", "/api/search")]
+
+    assert "No job matches" in answers[0]
+    assert '"jobs":[]' in answers[1]
+
+
 # --- one job --------------------------------------------------------------------------------------
 
 

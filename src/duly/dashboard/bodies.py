@@ -1,10 +1,10 @@
-"""The bodies of orders to the API, checked against the table they are described by."""
+"""What the API is asked, in addresses and bodies, checked against the table it is described by."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from duly.dashboard.openapi import Endpoint, Schema
@@ -26,6 +26,18 @@ def checked(endpoint: Endpoint, text: bytes) -> Body:
     return body
 
 
+def check_query(endpoint: Endpoint, pairs: Iterable[tuple[str, str]]) -> None:
+    """No name that means nothing: a filter with a typing error must not select everything."""
+    for name, value in pairs:
+        if name not in endpoint.query:
+            known = ", ".join(endpoint.query) or "none"
+            raise BadRequest(f"There is no parameter {name[:40]!r}. Parameters: {known}.")
+        schema = endpoint.query[name]
+        one = schema["items"] if schema["type"] == "array" else schema
+        if one["type"] == "string":
+            _check_text(name, value, one)
+
+
 def _object(text: bytes) -> Body:
     try:
         found: object = json.loads(text or b"null")
@@ -42,10 +54,15 @@ def _check(name: str, value: object, schema: Schema) -> None:
         _check_list(name, value, schema)
     elif schema["type"] == "string":
         _check_text(name, value, schema)
-    elif not isinstance(value, int) or isinstance(value, bool):
-        raise BadRequest(f"{name!r} is not a whole number.")
     else:
-        _check_size(name, value, schema, "minimum", "maximum")
+        _check_size(name, _whole(name, value), schema, "minimum", "maximum")
+
+
+def _whole(name: str, value: object) -> int:
+    """To JSON, 7.0 is a whole number as well."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        raise BadRequest(f"{name!r} is not a whole number.")
+    return int(value)
 
 
 def _check_list(name: str, value: object, schema: Schema) -> None:

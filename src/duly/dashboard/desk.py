@@ -6,6 +6,7 @@ shared by everybody who watches.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,12 +29,14 @@ from duly.stores.contract import Attendance, Scope
 if TYPE_CHECKING:
     from duly.app import App
     from duly.audit import Deed
+    from duly.pulse import Point
     from duly.reactions import ReactionView
     from duly.stores.reports import FailureGroup
 
 T = TypeVar("T")
 
 PAGE: Final = 50
+CHART: Final = timedelta(hours=1)
 FRESH: Final = timedelta(seconds=2)
 """How old a count may be: three browsers that watch cost the store as much as one."""
 
@@ -136,6 +139,7 @@ class Desk:
         self.app = app
         self.redaction = redaction
         self._summary: Kept[Summary] = Kept(self._sum_up, app.clock.boot)
+        self._pulse: Kept[Sequence[Point]] = Kept(lambda: app.pulse.series(past=CHART), app.clock.boot)
 
     def now(self) -> datetime:
         """The moment a page is made."""
@@ -179,6 +183,12 @@ class Desk:
         """What follows tables; nothing where the store has none."""
         return self.app.reactions.list() if isinstance(self.app.store, Changes) else ()
 
+    def pulse(self, task: str = "", queue: str = "") -> Sequence[Point]:
+        """The last hour, minute by minute, of a task or a queue or of all."""
+        if not task and not queue:
+            return self._pulse.get()
+        return self.app.pulse.series(past=CHART, task=task or None, queue=queue or None)
+
     def failures(self) -> Sequence[FailureGroup]:
         """What goes wrong, by cause; the one that went wrong last comes first."""
         return self.app.failures.list(limit=PAGE)
@@ -188,6 +198,19 @@ class Desk:
         return self.app.audit.list(limit=PAGE, before=before)
 
     # jobs
+
+    def search(self, text: str, filters: Filters, *, before: int | None = None) -> JobPage:
+        """Jobs with a text in key, arguments or error, as far as one look reaches; `before` goes on.
+
+        A job is found only by what may be seen of it: else guesses would bring hidden arguments to light.
+        """
+        found = self.app.jobs.search(text, limit=PAGE, before=before, **filters.words())
+        wanted = [job for job in found.jobs if is_meant(job, filters) and self._shows(job, text)]
+        return JobPage(wanted, [self.redaction.call_text(job) for job in wanted], found.next)
+
+    def _shows(self, job: Job, text: str) -> bool:
+        call = json.dumps(self.redaction.call(job), ensure_ascii=False, separators=(",", ":"))
+        return any(text.lower() in one.lower() for one in (job.key or "", job.error or "", call))
 
     def jobs(self, filters: Filters, *, before: int | None = None, limit: int = PAGE) -> JobPage:
         """A page of jobs; the engine's own only for who asks for their queue or task."""

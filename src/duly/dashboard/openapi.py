@@ -26,6 +26,8 @@ LATER: Final[Schema] = {"type": "string", "pattern": "^[0-9]{1,6}[smhd]$"}
 """A span from now: `90s`, `10m`, `2h`, `1d`."""
 BOUNDED: Final[Schema] = {"type": "string", "maxLength": LONGEST}
 
+NAME: Final[Mapping[str, Schema]] = {"name": {**BOUNDED, "minLength": 1}}
+TERMS: Final[Mapping[str, Schema]] = {"cron": BOUNDED, "every": BOUNDED, "timezone": BOUNDED}
 FILTERS: Final[Mapping[str, Schema]] = {
     "task": {"type": "array", "items": BOUNDED},
     "state": {"type": "array", "items": {"type": "string", "enum": [str(state) for state in State]}},

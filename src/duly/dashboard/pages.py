@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from duly.dashboard.calendar import Calendar, arguments_of, outcome_counts, shown_terms
 from duly.dashboard.desk import PAGE, Desk, last_run
-from duly.dashboard.filters import Filters
+from duly.dashboard.filters import LONGEST, Filters
 from duly.dashboard.live import Live, drain
 from duly.dashboard.orders import VERBS, Orders
 from duly.dashboard.rendering import Renderer
 from duly.errors import BadRequest
 from duly.stores.reports import COUNTED
+
+JOB_ID: Final = re.compile("[0-9a-f]{32}")
 
 
 class Pages:
@@ -43,12 +46,19 @@ class Pages:
         """A page of jobs, by filter."""
         filters = Filters.read(request.query_params.multi_items())
         before = whole(request.query_params.get("before"), "before")
-        found = self._desk.jobs(filters, before=before)
+        text = request.query_params.get("text", "").strip()[:LONGEST]
+        if not text:
+            found = self._desk.jobs(filters, before=before)
+        elif JOB_ID.fullmatch(text) and self._desk.app.look_up(text) is not None:
+            return self._render.back(request, f"/jobs/{text}")
+        else:
+            found = self._desk.search(text, filters, before=before)
         return self._render.page(
             request,
             "jobs.html",
             found=found,
             filters=filters,
+            text=text,
             summary=self._desk.summary(),
             verbs=VERBS,
             is_first=before is None,

@@ -92,7 +92,7 @@ def _site(app: App, entrance: Entrance, frame: Frame, redact: Iterable[str]) -> 
         Route("/live", _stream(live)),
         Route("/live.json", _poll(live)),
         *_entrance_routes(entrance, render),
-        *Api(desk, calendar, orders, live).routes(),
+        *Api(desk, calendar, orders).routes(),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     handlers = {DulyError: _error_page(render), HTTPException: _error_page(render)}

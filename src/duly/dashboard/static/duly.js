@@ -71,36 +71,55 @@
   // --- charts
   const plots = [];
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-  const seriesOf = { depth: [["waiting", 1], ["running", 2]], late: [["failed", 3]] };
-  const draw = (place, rows) => {
-    const wanted = seriesOf[place.dataset.plot];
+  const seriesOf = {
+    runs: { from: "pulse", reach: 3600, lines: [["done", 1], ["failed", 2]] },
+    times: { from: "pulse", reach: 3600, lines: [["waiting", 3], ["running", 4]] },
+    depth: { from: "looks", reach: 600, lines: [["waiting", 1], ["running", 2]] },
+    late: { from: "looks", reach: 600, lines: [["failed", 3]] },
+  };
+  const rows = { pulse: [], looks: [] };
+  const clock = (tick) => new Date(tick * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const draw = (place) => {
+    const { from, reach, lines } = seriesOf[place.dataset.plot];
     const axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const options = {
-      width: place.clientWidth, height: 150, padding: [8, 4, 0, 0], cursor: { y: false }, legend: { show: false },
-      scales: { x: { range: (_, low, high) => [high - 600, high] }, y: { range: (_, low, high) => [0, Math.max(high || 0, 1) * 1.08] } },
-      axes: [{ ...axis, size: 26, space: 90, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })) }, { ...axis, size: 46, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) }],
-      series: [{}, ...wanted.map(([name]) => ({ label: name, stroke: colour(name), fill: `${colour(name)}1a`, width: 1.5, points: { show: false } }))],
+      width: place.clientWidth, height: 150, padding: [8, 8, 0, 0], cursor: { y: false }, legend: { show: false },
+      scales: { x: { range: (_, low, high) => [high - reach, high] }, y: { range: (_, low, high) => [0, Math.max(high || 0, 0.1) * 1.1] } },
+      axes: [{ ...axis, size: 26, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 46, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) }],
+      series: [{}, ...lines.map(([name]) => ({ label: name, stroke: colour(name), fill: `${colour(name)}1a`, width: 1.5, spanGaps: false }))],
     };
-    const columns = [rows.map((row) => row[0]), ...wanted.map(([, index]) => rows.map((row) => row[index]))];
+    const columns = [rows[from].map((row) => row[0]), ...lines.map(([, index]) => rows[from].map((row) => row[index]))];
     return new window.uPlot(options, columns, place);
   };
-  let rows = [];
   const drawAll = () => {
     for (const plot of plots.splice(0)) plot.destroy();
     for (const place of $$(".plot")) {
       place.replaceChildren();
-      if (rows.length < 2) { const note = document.createElement("p"); note.className = "empty"; note.textContent = "Watching…"; place.append(note); continue; }
-      plots.push(draw(place, rows));
+      if (rows[seriesOf[place.dataset.plot].from].length < 2) {
+        const note = document.createElement("p");
+        note.className = "empty";
+        note.textContent = "Watching…";
+        place.append(note);
+      } else plots.push(draw(place));
     }
+  };
+  const fetchPulse = async () => {
+    const answer = await fetch(`${root}/api/pulse`);
+    if (!answer.ok) return;
+    const { points } = await answer.json();
+    rows.pulse = points.map((point) => [Date.parse(point.at) / 1000, point.well, point.badly, point.waited_p95, point.took_p95]);
   };
   const startCharts = async () => {
     if (!window.uPlot || !$(".plot")) return;
-    try { const look = await fetchLook(); rows = look ? look.samples : []; } catch { rows = []; }
+    try { const look = await fetchLook(); rows.looks = look ? look.samples : []; await fetchPulse(); } catch { say("lost", "no answer"); }
     drawAll();
-    document.addEventListener("duly:look", (event) => {
+    let looks = 0;
+    document.addEventListener("duly:look", async (event) => {
       const row = event.detail.sample;
-      if (rows.length && rows[rows.length - 1][0] >= row[0]) return;
-      rows = [...rows, row].slice(-600);
+      if (rows.looks.length && rows.looks[rows.looks.length - 1][0] >= row[0]) return;
+      rows.looks = [...rows.looks, row].slice(-600);
+      looks += 1;
+      if (looks % 5 === 0) await fetchPulse().catch(() => say("lost", "no answer"));
       drawAll();
     });
     let wait = null;
@@ -129,7 +148,8 @@
     const ticked = $$("input[name=id]:checked").length;
     const words = $("#ticked"), orders = $(".on-ticked");
     if (!words) return;
-    words.textContent = ticked ? `${ticked} ticked` : "Tick jobs, or act on all that match:";
+    words.dataset.idle ??= words.textContent;
+    words.textContent = ticked ? `${ticked} ticked` : words.dataset.idle;
     orders.hidden = !ticked;
   };
   document.addEventListener("click", (event) => {

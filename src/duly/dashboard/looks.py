@@ -1,0 +1,239 @@
+"""The looks of the JSON API, as documents with the keys of `duly … --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from duly.cli.documents import job_document, job_row, worker_row
+from duly.cli.reconcile import reaction_row
+from duly.cli.schedules import row as schedule_row
+from duly.cli.status import document as status_document
+from duly.cli.words import stamp
+from duly.dashboard.bodies import Body
+from duly.dashboard.calendar import Calendar, Forecast, Tick
+from duly.dashboard.charts import point_row
+from duly.dashboard.desk import PAGE, Desk, JobPage
+from duly.dashboard.filters import Filters
+from duly.dashboard.openapi import BOUNDED, FILTERS, LIST, NAME, NUMBER, OBJECT, TERMS, TEXT, Endpoint
+from duly.dashboard.pages import whole
+from duly.errors import BadRequest
+from duly.stores.reports import FailureGroup
+
+LARGEST_PAGE: Final = 500
+
+
+class Looks:
+    """What programs may ask."""
+
+    def __init__(self, desk: Desk, calendar: Calendar) -> None:
+        self._desk = desk
+        self._calendar = calendar
+
+    def endpoints(self) -> Iterable[Endpoint]:
+        """The part of the table that only reads."""
+        paging = {"before": NUMBER, "limit": {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE}}
+        yield Endpoint(
+            method="GET",
+            path="/api/summary",
+            summary="Counts by state, queue and task; workers; what is held; alarms.",
+            answer=self._summary,
+            gives={
+                "jobs": OBJECT,
+                "queues": LIST,
+                "tasks": LIST,
+                "workers": LIST,
+                "held": LIST,
+                "alarms": LIST,
+            },
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/jobs",
+            summary="Jobs, newest first; `before` continues after a page.",
+            query={**FILTERS, **paging},
+            answer=self._jobs,
+            gives={"jobs": LIST, "before": {"type": ["integer", "null"]}},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/jobs/{id}",
+            summary="One job with its history, and every condition of its claim.",
+            answer=self._job,
+            gives={"job": OBJECT, "conditions": LIST, "conclusion": TEXT},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/workers",
+            summary="Who works.",
+            answer=self._workers,
+            gives={"workers": LIST},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/schedules",
+            summary="What runs by itself.",
+            answer=self._schedules,
+            gives={"schedules": LIST},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/forecast",
+            summary="The next ticks of a schedule, by its own terms or by others; nothing is changed.",
+            query={**NAME, **TERMS},
+            needed=["name"],
+            answer=self._forecast,
+            gives={"ticks": LIST, "around_change": LIST, "overlaps": {"type": "boolean"}},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/reactions",
+            summary="What follows tables.",
+            answer=self._reactions,
+            gives={"reactions": LIST},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/pulse",
+            summary="Runs of the last hour by the minute: how they ended, how long they waited and took.",
+            query={"task": BOUNDED, "queue": BOUNDED},
+            answer=self._pulse,
+            gives={"points": LIST},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/search",
+            summary="Jobs with a text in key, arguments or error; `before` searches further back.",
+            query={"text": {**BOUNDED, "minLength": 1}, **FILTERS, "before": NUMBER},
+            needed=["text"],
+            answer=self._search,
+            gives={"jobs": LIST, "before": {"type": ["integer", "null"]}},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/failures",
+            summary="Failures by cause; `fingerprint` is a filter of jobs.",
+            answer=self._failures,
+            gives={"failures": LIST},
+        )
+        yield Endpoint(
+            method="GET",
+            path="/api/audit",
+            summary="Who ordered what, newest first; `before` continues after a page.",
+            query={"before": NUMBER},
+            answer=self._audit,
+            gives={"audit": LIST},
+        )
+
+    def _summary(self, request: Request, body: Body) -> Any:
+        summary = self._desk.summary()
+        alarms = [
+            {"check": one.check, "level": str(one.level), "found": one.found, "remedy": one.remedy}
+            for one in summary.alarms
+        ]
+        return {**status_document(summary.seen), "alarms": alarms}
+
+    def _jobs(self, request: Request, body: Body) -> Any:
+        query = request.query_params
+        limit = whole(query.get("limit"), "limit")
+        limit = PAGE if limit is None else limit
+        if not 1 <= limit <= LARGEST_PAGE:
+            raise BadRequest(f"limit={limit} is not between 1 and {LARGEST_PAGE}.")
+        found = self._desk.jobs(filters_of(request), before=whole(query.get("before"), "before"), limit=limit)
+        return _page(found)
+
+    def _job(self, request: Request, body: Body) -> Any:
+        view = self._desk.job(request.path_params["id"])
+        document = job_document(view.job, view.call)
+        conditions = [
+            {"condition": name, "holds": holds, "explanation": words}
+            for name, holds, words in view.conditions
+        ]
+        shown = {**document, "context": view.context, "progress": view.progress}
+        return {"job": shown, "conditions": conditions, "conclusion": view.sentence}
+
+    def _workers(self, request: Request, body: Body) -> Any:
+        seen = self._desk.summary().seen
+        return {"workers": [worker_row(card, at, is_live=live) for card, at, live in seen.workers]}
+
+    def _schedules(self, request: Request, body: Body) -> Any:
+        rows = self._calendar.rows()
+        return {
+            "schedules": [
+                {**schedule_row(row.view, knows_code=True), "next_tick": stamp(row.next_tick)} for row in rows
+            ]
+        }
+
+    def _forecast(self, request: Request, body: Body) -> Any:
+        query = request.query_params
+        changes = {name: query[name] for name in TERMS if query.get(name)}
+        found: Forecast = self._calendar.foretell(given(query, "name"), changes)
+        return {
+            "ticks": [_tick(tick) for tick in found.ticks],
+            "change": stamp(found.change),
+            "around_change": [_tick(tick) for tick in found.around],
+            "overlaps": found.overlaps,
+        }
+
+    def _reactions(self, request: Request, body: Body) -> Any:
+        return {"reactions": [reaction_row(view) for view in self._desk.reactions()]}
+
+    def _pulse(self, request: Request, body: Body) -> Any:
+        query = request.query_params
+        return {
+            "points": [
+                point_row(point) for point in self._desk.pulse(query.get("task", ""), query.get("queue", ""))
+            ]
+        }
+
+    def _search(self, request: Request, body: Body) -> Any:
+        query = request.query_params
+        text, before = given(query, "text"), whole(query.get("before"), "before")
+        return _page(self._desk.search(text, filters_of(request), before=before))
+
+    def _failures(self, request: Request, body: Body) -> Any:
+        return {"failures": [_failure(group) for group in self._desk.failures()]}
+
+    def _audit(self, request: Request, body: Body) -> Any:
+        deeds = self._desk.audit(before=whole(request.query_params.get("before"), "before"))
+        return {"audit": [{**asdict(deed), "at": stamp(deed.at)} for deed in deeds]}
+
+
+def filters_of(request: Request) -> Filters:
+    """The filters in an address."""
+    return Filters.read(request.query_params.multi_items())
+
+
+def given(query: Mapping[str, str], name: str) -> str:
+    """A part of the address that cannot be missing."""
+    if not query.get(name):
+        raise BadRequest(f"Say {name}=… in the address.")
+    return query[name]
+
+
+def _failure(group: FailureGroup) -> dict[str, Any]:
+    return {
+        "fingerprint": group.fingerprint,
+        "count": group.count,
+        "first_seen": stamp(group.first_seen),
+        "last_seen": stamp(group.last_seen),
+        "tasks": list(group.tasks),
+        "sample": job_row(group.sample),
+    }
+
+
+def _page(found: JobPage) -> dict[str, Any]:
+    rows = [{**job_row(job), "call": call} for job, call in zip(found.jobs, found.calls, strict=True)]
+    return {"jobs": rows, "before": found.before}
+
+
+def _tick(tick: Tick) -> dict[str, Any]:
+    return {
+        "at": stamp(tick.at),
+        "local": tick.local.isoformat(),
+        "note": tick.note,
+        "others": list(tick.others),
+    }
