@@ -235,7 +235,7 @@ class SchedulePanel:
     def act(self, action: str, ids: Sequence[str], by: str) -> Acted:
         """A run now is one execution more, beside the timetable."""
         schedules = self._app().schedules
-        orders: dict[str, Callable[[str], Any]] = {
+        orders: dict[str, Callable[..., Any]] = {
             "pause": schedules.pause,
             "resume": schedules.resume,
             "run_now": schedules.trigger,
@@ -243,7 +243,7 @@ class SchedulePanel:
         done = Acted([], {})
         for name in ids:
             try:
-                orders[action](name)
+                orders[action](name, by=by)
                 done.changed.append(name)
             except UnknownSchedule as error:
                 done.refused[name] = str(error)
