@@ -154,7 +154,9 @@ def test_what_was_acknowledged_survives_the_death_of_its_process(
     for program in programs:
         program.process.kill()
     for program in programs:
-        lines = program.process.communicate()[0].split("\n")
+        assert program.process.stdout is not None
+        lines = program.process.stdout.read().split("\n")  # behind what was read ahead for `says`
+        program.process.wait()
         acknowledged |= set(lines[:-1])  # the last line may be half a line
 
     found = store.run(store.find(Selection(), Page(limit=1_000_000)))

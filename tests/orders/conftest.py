@@ -55,7 +55,7 @@ class Projects:
 
     def _make(self, kind: str) -> tuple[Project, Console]:
         project = Project(self._folder / kind, self._cloud)
-        project.folder.mkdir()
+        project.folder.mkdir(exist_ok=True)
         if kind == "postgres":
             project.environment["ORDERS_DATABASE"] = self._stack.enter_context(fresh_database("orders"))
         if kind in ("celery", "redis"):

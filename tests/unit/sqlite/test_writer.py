@@ -21,7 +21,7 @@ from duly.stores.sqlite import batch
 from duly.stores.sqlite.driver import Driver
 from duly.stores.sqlite.filelock import FileLock
 
-SHORT = timedelta(milliseconds=50)
+SHORT = timedelta(milliseconds=300)
 
 
 @pytest.fixture
