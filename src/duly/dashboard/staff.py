@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
@@ -26,10 +26,11 @@ async def staff(request: HTTPConnection) -> Visitor | None:
 
 
 def _visitor(cookies: dict[str, str]) -> Visitor | None:
-    from django import db
     from django.conf import settings
 
-    tidy: Callable[[], None] = db.close_old_connections  # pyright: ignore[reportUnknownMemberType]
+    from django import db
+
+    tidy = cast(Callable[[], None], db.close_old_connections)  # pyright: ignore[reportUnknownMemberType]
     key = cookies.get(settings.SESSION_COOKIE_NAME)
     if not key:
         return None
