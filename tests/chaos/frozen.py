@@ -152,10 +152,10 @@ class Arena:
 
         A zombie that a busy machine keeps from its point for a whole lease shows nothing: then once more.
         """
-        for _ in range(5):
-            tally = self._batch(point, size)
-            if not tally.outcomes["not frozen"]:
-                break
+        tally = self._batch(point, size)
+        for _ in range(4):
+            if tally.outcomes["not frozen"]:
+                tally = self._batch(point, size)
         return tally
 
     def _batch(self, point: str, size: int) -> Tally:
