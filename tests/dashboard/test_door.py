@@ -252,6 +252,18 @@ def test_an_order_from_another_site_is_refused_whatever_it_carries(
     assert shop.app.jobs.get(failed).state is State.FAILED
 
 
+def test_an_order_through_a_proxy_that_renames_the_host_is_taken(shop: Shop) -> None:
+    [failed] = shop.fail(1)
+    browser = shop.sign_in()
+    browser.open(f"/jobs/{failed}")
+    [form] = browser.forms(f"/jobs/{failed}/retry")
+    headers = {"origin": "https://duly.example", "sec-fetch-site": "same-origin"}
+
+    browser.client.post(f"/jobs/{failed}/retry", data=form, headers=headers)
+
+    assert shop.app.jobs.get(failed).state is State.WAITING
+
+
 def test_a_body_beyond_reason_is_refused(operator: TestClient) -> None:
     answer = operator.post("/api/orders/pause", content=b" " * 1_100_000)
 
