@@ -58,7 +58,6 @@ COMMANDS = {
         Entry(
             "dashboard", "a web page that shows all this and takes orders", "duly.dashboard.command:DASHBOARD"
         ),
-        Entry("dashboard", "a web page that shows all this and takes orders", "duly.dashboard.command:DASHBOARD"),
         Entry("reconcile", "look at every row of the tables that tasks follow", "reconcile:RECONCILE"),
         Entry("migrate", "bring the store's schema up to this version", "migrate:MIGRATE"),
         Entry("move", "carry everything to another store", "move:MOVE"),
