@@ -23,7 +23,7 @@ class Chores:
     def __init__(self, app: App, worker: str) -> None:
         self._app = app
         self._store = app.store
-        self.tally = Tally(app.store, worker)
+        self.tally = Tally(app.store, worker, time.monotonic)
         self._seed_at = 0.0
         self._prune_at = time.monotonic() + PRUNE_EVERY * spread()
         self._is_registered = False
