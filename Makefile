@@ -2,7 +2,7 @@
 # The environment lives in .venv and is renewed when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-browser chaos sabotage bench-claims check format clean
+.PHONY: help setup demo test test-all test-browser chaos sabotage bench-claims check format clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,6 +26,7 @@ PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(SUITS)' 2>/de
 help:
 	@echo "make demo    watch Duly work, on a file of its own   (DEMO_ARGS='--seconds 15 --plain')"
 	@echo "make test    run the tests in parallel, random order (TEST_ARGS='-k name')"
+	@echo "make test-all   the same with every combination of stores"
 	@echo "make test-browser   open the dashboard in a real Chromium; pictures in build/pictures"
 	@echo "make chaos   thousands of simulated storms, then ten minutes of faults on each store  (CHAOS_SECONDS=60 CHAOS_STORES=redis CHAOS_ARGS='--seed 7')"
 	@echo "make sabotage   break the engine in every known way and see the tests notice"
@@ -48,6 +49,9 @@ demo: $(READY)
 	$(BIN)/duly demo $(DEMO_ARGS)
 
 test: $(READY)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup -m "not thorough" $(TEST_ARGS)
+
+test-all: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup $(TEST_ARGS)
 
 # Without root a missing browser is for somebody else to install; the tests then say that they were skipped.

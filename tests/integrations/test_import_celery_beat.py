@@ -25,17 +25,27 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.xdist_group("celery beat")
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A database with rows of every kind."""
+@pytest.fixture(scope="module")
+def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file with rows of every kind."""
     folder = tmp_path_factory.mktemp("beat")
-    if request.param == "sqlite":
-        program(folder, {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "beat.db")})
-        yield f"sqlite:///{folder}/beat.db"
-    else:
-        with fresh_database(f"beat_{os.getpid()}") as url:
-            program(folder, postgres_database(url))
-            yield url
+    program(folder, {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "beat.db")})
+    return f"sqlite:///{folder}/beat.db"
+
+
+@pytest.fixture(scope="module")
+def on_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The same at a server."""
+    with fresh_database(f"beat_{os.getpid()}") as url:
+        program(tmp_path_factory.mktemp("beat"), postgres_database(url))
+        yield url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest) -> str:
+    """A database with rows of every kind, made once."""
+    made: str = request.getfixturevalue(f"on_{request.param}")
+    return made
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One project per queue and test module: a cloud, a worker, and a process to ask."""
+"""One project per queue, made when first asked for: a cloud, a worker, and a process to ask."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and Path(__file__).parent in item.path.parents:
             kind = item.callspec.params.get("project") if hasattr(item, "callspec") else None
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem} on {kind or 'any'}"))
+            item.add_marker(pytest.mark.xdist_group(f"orders on {kind or item.path.stem}"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cloud() -> Iterator[Any]:
     with running_cloud() as cloud:
         yield cloud
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
-    """Short enough for a socket, and the module's own."""
+    """Short enough for a socket."""
     with tempfile.TemporaryDirectory(prefix="duly-orders-") as folder:
         yield Path(folder)
 
@@ -72,7 +72,7 @@ class Projects:
         self._stack.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def projects(folder: Path, cloud: Any) -> Iterator[Projects]:
     made = Projects(folder, cloud)
     yield made

@@ -113,7 +113,20 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
+def is_for_all(place: str, point: str) -> bool:
+    """In a file every point; on servers the one where most is at stake, the others for the thorough."""
+    return place == "sqlite" or point == "before_settle"
+
+
+@pytest.mark.parametrize(
+    ("crew", "point"),
+    [
+        pytest.param(place, point, marks=() if is_for_all(place, point) else pytest.mark.thorough)
+        for place in ("sqlite", "postgres", "redis")
+        for point in POINTS
+    ],
+    indirect=["crew"],
+)
 def test_a_worker_that_dies_at_any_point_neither_loses_its_job_nor_counts_a_crash(
     crew: Crew, point: str
 ) -> None:
