@@ -177,6 +177,7 @@ def test_a_task_that_kills_its_process_every_time_is_given_up(
     shop.deadly.enqueue(name)
 
     log = redis.folder / "worker.log"
+    until(lambda: len(shop.noted(name)) == 3, 60)
     until(lambda: "CrashedTooOften" in log.read_text(), 60)
     assert shop.noted(name) == ["start"] * 3
 
