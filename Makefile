@@ -49,10 +49,10 @@ demo: $(READY)
 	$(BIN)/duly demo $(DEMO_ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup -m "not thorough" $(TEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) -m "not thorough" $(TEST_ARGS)
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup $(TEST_ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) $(TEST_ARGS)
 
 # Without root a missing browser is for somebody else to install; the tests then say that they were skipped.
 test-browser: $(READY)

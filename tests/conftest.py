@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from duly.stores.sqlite.doorbell import sweep_neighbours
 
@@ -15,13 +17,25 @@ settings.register_profile("duly", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("duly")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long rows of tests begin first, so that nobody waits for the last of them alone.
+SHARING: Final = ("tests/orders/", "tests/integrations/test_celery", "tests/integrations/test_import_celery")
+"""Where a module shares something costly, such as a project with its worker, one for each kind of queue."""
+KINDS: Final = ("celery", "postgres", "redis", "sqlite")
 
-    Tests that share something costly say so by `xdist_group`, and then run in one process.
-    """
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+class ByCost(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships without types
+    """Tests that share something costly run in one process, and first; all others wherever there is room."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, name = nodeid.partition("::")
+        if not path.startswith(SHARING):
+            return nodeid
+        parameters = name.partition("[")[2]
+        return f"{path} {next((kind for kind in KINDS if kind in parameters), '')}"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCost:
+    """Whichever distribution is asked for: ours knows what these tests cost."""
+    return ByCost(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -27,7 +27,7 @@ from duly.integrations.celery import OnCelery
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.redis, pytest.mark.chaos, pytest.mark.xdist_group("celery worker")]
+pytestmark = [pytest.mark.redis, pytest.mark.chaos]
 
 
 @pytest.fixture(scope="module")

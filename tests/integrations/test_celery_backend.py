@@ -40,7 +40,7 @@ def len_of(text): ...
 len_of.__module__, len_of.__qualname__ = tasks.__name__, "len_of"
 """
 
-pytestmark = [pytest.mark.redis, pytest.mark.chaos, pytest.mark.xdist_group("celery backend")]
+pytestmark = [pytest.mark.redis, pytest.mark.chaos]
 
 
 @pytest.fixture(scope="module")

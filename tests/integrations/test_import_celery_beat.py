@@ -22,8 +22,6 @@ from duly.cli import main
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.xdist_group("celery beat")
-
 
 @pytest.fixture(scope="module")
 def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> str:

@@ -1,4 +1,4 @@
-"""One project per queue, made when first asked for: a cloud, a worker, and a process to ask."""
+"""One project per queue and test module: a cloud, a worker, and a process to ask."""
 
 from __future__ import annotations
 
@@ -17,22 +17,13 @@ from tests.servers import postgres_url
 from tests.servers_redis import private_server
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A project with its worker is made once, not in every process that has one of its tests."""
-    for item in items:
-        if isinstance(item, pytest.Function) and Path(__file__).parent in item.path.parents:
-            kind = item.callspec.params.get("project") if hasattr(item, "callspec") else None
-            item.add_marker(pytest.mark.xdist_group(f"orders on {kind or item.path.stem}"))
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cloud() -> Iterator[Any]:
     with running_cloud() as cloud:
         yield cloud
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """Short enough for a socket."""
     with tempfile.TemporaryDirectory(prefix="duly-orders-") as folder:
@@ -72,7 +63,7 @@ class Projects:
         self._stack.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def projects(folder: Path, cloud: Any) -> Iterator[Projects]:
     made = Projects(folder, cloud)
     yield made
