@@ -58,7 +58,7 @@ test-all: $(READY)
 test-browser: $(READY)
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-inter; } \
 		|| { echo "Chromium is not installed, so nothing was tried: apt-get install chromium" >&2; exit 0; }; \
-	DULY_BROWSER=1 DULY_PICTURES=$(PICTURES) $(BIN)/python -m pytest tests/browser $(TEST_ARGS)
+	DULY_BROWSER=1 DULY_PICTURES=$(PICTURES) $(BIN)/python -m pytest -n 2 tests/browser $(TEST_ARGS)
 
 chaos: $(READY)
 	$(BIN)/python -m tests.simulation --seeds $(CHAOS_SEEDS)

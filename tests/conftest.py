@@ -38,6 +38,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCost:
     return ByCost(config, log)
 
 
+ELSEWHERE: Final = {
+    "tests/stories/test_limits.py": ("memory", "postgres", "redis"),
+    "tests/stories/test_worker.py": ("memory", "redis"),
+}
+"""Stories about bodies and processes, in which the store has little part: others are for the thorough."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `make test` leaves to `make test-all`."""
+    for item in items:
+        path, _, name = item.nodeid.partition("::")
+        if name.partition("[")[2].startswith(ELSEWHERE.get(path, ("?",))):
+            item.add_marker(pytest.mark.thorough)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Workers that tests killed leave their doorbells behind, and nobody opens their files again."""
     if sys.platform != "win32" and not hasattr(session.config, "workerinput"):

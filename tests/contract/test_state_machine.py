@@ -53,7 +53,7 @@ from duly.testing import VirtualClock
 
 T = TypeVar("T")
 
-EXAMPLES = int(os.environ.get("DULY_EXAMPLES", "50"))
+EXAMPLES = int(os.environ.get("DULY_EXAMPLES", "36"))
 EVERYTHING = Page(limit=10_000, with_history=True)
 
 

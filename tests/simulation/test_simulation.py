@@ -17,7 +17,7 @@ from duly.errors import IllegalMove
 from duly.stores.memory import renew, settle, world
 from duly.worker import beat
 
-SEEDS: Final = int(os.environ.get("DULY_SEEDS", "200"))
+SEEDS: Final = int(os.environ.get("DULY_SEEDS", "160"))
 SHARE: Final = 20
 """Seeds of one test, so that several processes share the work."""
 
