@@ -24,6 +24,17 @@ def test_a_late_run_cannot_write_once_a_later_one_has_started(tmp_path: Path) ->
     assert (counts["finish"], counts["refused"]) == (1, 1)
 
 
+def test_a_successor_is_told_that_the_effect_is_there(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.start("pack 1", 1)
+    ledger.finish("pack 1", 1)
+    ledger.start("pack 1", 2)
+
+    assert ledger.finish("pack 1", 2) is False
+    counts = ledger.entries()["pack 1"].counts
+    assert (counts["finish"], counts["known"]) == (1, 1)
+
+
 def test_names_do_not_mix(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
     ledger.start("pack 1", 5)

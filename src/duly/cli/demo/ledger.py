@@ -1,6 +1,8 @@
 """The world outside the store: one small file per effect, guarded by the epoch of the run that writes.
 
 A run says at its start which epoch it is; a finish with an older epoch than the newest start is refused.
+The name is the key of the effect: if a worker is frozen after its finish and before its settlement, its
+successor is told that the effect is there. So must a system outside do for a task that may run twice.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ class Entry:
 
     name: str
     counts: Counter[str]
-    """start, finish and refused."""
+    """start, finish, refused and known."""
 
 
 class Ledger:
@@ -35,12 +37,15 @@ class Ledger:
             file.write(f"start {epoch}\n")
 
     def finish(self, name: str, epoch: int) -> bool:
-        """Write the effect; False, and nothing but a note, when a later run has started."""
+        """Write the effect; False, and nothing but a note, when a later run has started or it is there."""
         with self._opened(name) as file:
             file.seek(0)
-            newest = max((int(line.split()[1]) for line in file if line.startswith("start ")), default=0)
-            file.write(f"{'finish' if epoch >= newest else 'refused'} {epoch}\n")
-            return epoch >= newest
+            lines = [line.split() for line in file]
+            newest = max((int(words[1]) for words in lines if words[0] == "start"), default=0)
+            has_it = any(words[0] == "finish" for words in lines)
+            word = "refused" if epoch < newest else "known" if has_it else "finish"
+            file.write(f"{word} {epoch}\n")
+            return word == "finish"
 
     def entries(self) -> dict[str, Entry]:
         """Everything written, by name."""
