@@ -101,9 +101,7 @@ def test_hostile_names_keys_arguments_and_tracebacks_stay_inert(shop: Shop, wind
     for path in ("/", "/jobs", f"/jobs/{job.id}", "/failures", "/bulk?order=retry"):
         window.open(path)
         window.page.wait_for_selector("#pulse[data-state=live]")
-        window.page.locator(
-            "main", has_text="<script>alert(1)</script>"
-        ).wait_for()  # counts may be old
+        window.page.locator("main", has_text="<script>alert(1)</script>").wait_for()  # counts may be old
         assert window.page.locator("img[src=x]").count() == 0
     shop.app.jobs.delete(job.id)
 
