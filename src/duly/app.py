@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
 from duly import codec, context, holding, placing
 from duly.audit import Audit
+from duly.bundle import patterns
 from duly.clock import Clock, SystemClock
 from duly.converse import aconverse, converse
 from duly.declaring import Decorate
@@ -248,7 +249,7 @@ class App:
         return await placing.aplace(self, requests, connection)
 
     def _check_promises(self, requests: Sequence[Request]) -> None:
-        for request in requests:
+        for request in patterns(requests):
             self.check_promise(request.delivery, request.task)
 
     def check_promise(self, delivery: Delivery, task: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from duly import tracing
+from duly.bundle import patterns
 from duly.errors import LeaseLost
 from duly.job import Decision, Job, Request
 from duly.outbox.contract import Outbox
@@ -103,7 +104,7 @@ def _left_with_run(requests: Sequence[Request], connection: Any) -> frozenset[st
         return frozenset()
     if run.is_lost:
         raise LeaseLost(f"Run {run.id} lost its lease: what it asks for is refused.")
-    if connection is not None:
+    if connection is not None or not any(map(run.owns, patterns(requests))):
         return frozenset()
     return frozenset(request.id for request in requests if run.owns(request) and run.take(request))
 

@@ -14,11 +14,7 @@ import pytest
 from duly import clock, ids
 from duly.clock import SystemClock, boot_id
 from duly.errors import BadRequest
-from duly.ids import id_time, new_id, new_nonce, worker_id
-
-
-def new_ids(count: int) -> list[str]:
-    return [new_id() for _ in range(count)]
+from duly.ids import id_time, new_id, new_ids, new_nonce, worker_id
 
 
 def test_an_id_is_a_uuid_of_version_7_in_lowercase_hex() -> None:
@@ -33,6 +29,26 @@ def test_each_id_is_larger_than_the_one_before() -> None:
     made = [new_id() for _ in range(20_000)]
 
     assert made == sorted(set(made))
+
+
+def test_ids_drawn_together_rise_between_those_drawn_alone() -> None:
+    made = [new_id(), *new_ids(5_000), new_id(), *new_ids(1), *new_ids(0), new_id()]
+
+    assert len(made) == 5_004
+    assert made == sorted(set(made))
+    assert all(UUID(each).version == 7 for each in made)
+
+
+def test_ids_drawn_together_carry_into_the_next_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ids._Source()  # pyright: ignore[reportPrivateUsage]
+    source.millisecond, source.tail = 2**47, 2**62 - 2
+    monkeypatch.setattr(ids, "_source", source)
+
+    made = new_ids(50)
+
+    assert made == sorted(set(made))
+    assert all(UUID(each).version == 7 for each in made)
+    assert made[-1][12:16] == "7001"
 
 
 def test_ids_keep_rising_when_the_clock_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count, repeat
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from duly import clash
+from duly.bundle import Bundle
 from duly.job import Decision, Overlap, Request
 from duly.stores.contract import Placed
 from duly.stores.drive import Statement, Steps
@@ -22,12 +24,16 @@ from duly.stores.tables.placements import clear_the_way, merge
 
 SQL = statements("put")
 
+Many = TypeVar("Many", Bundle, Sequence[Arrival])
+
 SLICE: Final = 5000
 """Requests per statement: more would not be faster, and the text of a million is held in memory thrice."""
 
 
 def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
     """Requests made now."""
+    if isinstance(requests, Bundle) and requests.pattern.lane_of_serial is None:
+        return (yield from _store(world, requests, _bundled))
     return (yield from put_arrivals(world, [arrived(request, world.now) for request in requests]))
 
 
@@ -41,12 +47,12 @@ def put_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed
         if serial is None or (serial not in taken and arrival.request.guard is None):
             fresh.append(arrival)
         else:
-            placed += yield from _store(world, fresh)
+            placed += yield from _store(world, fresh, _gathered)
             fresh = []
             placed.append((yield from put_one(world, arrival)))
         if serial is not None:
             taken.add(serial)
-    return placed + (yield from _store(world, fresh))
+    return placed + (yield from _store(world, fresh, _gathered))
 
 
 def _taken(arrivals: Sequence[Arrival]) -> Steps[set[str]]:
@@ -61,27 +67,18 @@ def _taken(arrivals: Sequence[Arrival]) -> Steps[set[str]]:
 # --- requests that meet nobody ------------------------------------------------------------------
 
 
-def _store(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:
-    placed: list[Placed] = []
-    for start in range(0, len(fresh), SLICE):
-        placed += yield from _store_slice(world, fresh[start : start + SLICE])
-    return placed
+class Fresh(NamedTuple):
+    """Requests as one statement stores them, and each by itself for when that will not do."""
+
+    ids: Sequence[str]
+    text: str
+    job: dict[str, Any]
+    arrivals: Callable[[], Sequence[Arrival]]
 
 
-def _store_slice(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:
+def _gathered(_: World, fresh: Sequence[Arrival]) -> Fresh:
     text, job = _insertion(fresh)
-    if is_cut_short(job["batch"]):
-        return (yield from _store_singly(world, fresh))
-    last = (yield from world.draw(len(fresh))) - len(fresh)
-    yield Statement(text, job | {"last": last})
-    ((created,),) = yield Statement(SQL["created"])
-    if created < len(fresh):  # some were stored before: take the numbers back, so that none is drawn in vain
-        yield Statement(SQL["withdraw"], {"last": last})
-        yield Statement(SQL["give_back"], {"last": last})
-        return (yield from _store_singly(world, fresh))
-    return [
-        Placed(arrival.request.id, last + place, Decision.CREATED) for place, arrival in enumerate(fresh, 1)
-    ]
+    return Fresh([arrival.request.id for arrival in fresh], text, job, lambda: fresh)
 
 
 def _insertion(fresh: Sequence[Arrival]) -> tuple[str, dict[str, Any]]:
@@ -89,6 +86,34 @@ def _insertion(fresh: Sequence[Arrival]) -> tuple[str, dict[str, Any]]:
         batch = pack([(arrival.request.id, arrival.request.arguments) for arrival in fresh])
         return SQL["insert_alike"], columns(fresh[0]) | {"batch": batch}
     return SQL["insert_each"], {"batch": pack([list(columns(arrival).values()) for arrival in fresh])}
+
+
+def _bundled(world: World, bundle: Bundle) -> Fresh:
+    batch = pack(list(zip(bundle.ids, bundle.arguments, strict=True)))
+    job = columns(arrived(bundle.pattern, world.now)) | {"batch": batch}
+    each = lambda: [arrived(request, world.now) for request in bundle]  # noqa: E731  made only if it must be
+    return Fresh(bundle.ids, SQL["insert_alike"], job, each)
+
+
+def _store(world: World, fresh: Many, read: Callable[[World, Many], Fresh]) -> Steps[list[Placed]]:
+    placed: list[Placed] = []
+    for start in range(0, len(fresh), SLICE):
+        placed += yield from _store_slice(world, read(world, fresh[start : start + SLICE]))
+    return placed
+
+
+def _store_slice(world: World, fresh: Fresh) -> Steps[list[Placed]]:
+    if is_cut_short(fresh.job["batch"]):
+        return (yield from _store_singly(world, fresh.arrivals()))
+    wanted = len(fresh.ids)
+    last = (yield from world.draw(wanted)) - wanted
+    yield Statement(fresh.text, fresh.job | {"last": last})
+    ((created,),) = yield Statement(SQL["created"])
+    if created < wanted:  # some were stored before: take the numbers back, so that none is drawn in vain
+        yield Statement(SQL["withdraw"], {"last": last})
+        yield Statement(SQL["give_back"], {"last": last})
+        return (yield from _store_singly(world, fresh.arrivals()))
+    return list(map(Placed, fresh.ids, count(last + 1), repeat(Decision.CREATED)))
 
 
 def _store_singly(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:
