@@ -90,7 +90,7 @@ def test_orders_by_id_say_what_they_changed_and_refused(shop: Shop, operator: Te
 
     answer = operator.post("/api/orders/jobs", json={"order": "retry", "ids": [failed, "nobody"]})
 
-    assert answer.json() == {"changed": 1, "refused": {"nobody": "no job has this id"}}
+    assert answer.json() == {"changed": 1, "refused": {"nobody": "no job has this id"}, "refusals": 1}
     assert shop.app.jobs.get(failed).state is State.WAITING
 
 
@@ -109,7 +109,7 @@ def test_orders_by_filter_take_a_preview_and_act_on_it(shop: Shop, operator: Tes
     )
 
     assert preview["count"] == 2
-    assert answer.json() == {"changed": 2, "refused": {}}
+    assert answer.json() == {"changed": 2, "refused": {}, "refusals": 0}
 
 
 def test_lanes_and_schedules_obey(shop: Shop, operator: TestClient) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from datetime import timedelta
+from html import unescape
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
@@ -282,3 +286,23 @@ def test_who_gave_an_order_by_token_is_told_by_role(shop: Shop) -> None:
     shop.visit(OPERATOR).post(f"/jobs/{failed}/retry")
 
     assert shop.app.jobs.get(failed).state is State.WAITING
+
+
+@pytest.mark.parametrize("name", ["--x; touch /tmp/pwned", "$(touch /tmp/pwned)", "-a `id`", "it's"])
+def test_a_command_to_be_pasted_quotes_what_strangers_named(shop: Shop, name: str) -> None:
+    job = shop.charge.using(key=name, queue_name=name).enqueue(1)
+    browser = shop.sign_in()
+
+    lines = [
+        *re.findall(r'<button[^>]* title="(duly [^"]*)"', browser.open("/")),
+        *re.findall(
+            r'<code class="cli"[^>]*>([^<]*)<', browser.open(f"/bulk?order=cancel&key={quote(name)}")
+        ),
+        *re.findall(r'<code class="cli"[^>]*>([^<]*)<', browser.open(f"/jobs/{job.id}")),
+    ]
+
+    words = [shlex.split(unescape(line)) for line in lines]
+    assert len(words) >= 6
+    assert all(word[0] == "duly" for word in words)
+    assert any(name in one or f"--key={name}" in one for one in words)
+    assert not any(part in word for word in words for part in ("touch", ";", "`id`"))

@@ -50,11 +50,13 @@ COMMANDS = {
         Entry("why", "why a job is not running now", "why:WHY"),
         Entry("retry", "run finished jobs once more", "orders:RETRY"),
         Entry("cancel", "cancel waiting jobs, ask running ones to stop", "orders:CANCEL"),
+        Entry("postpone", "make waiting jobs ready at another time", "orders:POSTPONE"),
         Entry("pause", "hold a task, a queue or a schedule", "holds:PAUSE"),
         Entry("resume", "let a held task, queue or schedule go on", "holds:RESUME"),
         Entry("audit", "who gave which order, newest first", "audit:AUDIT"),
         Entry("schedules", "what runs by itself, and when next", "schedules:SCHEDULES"),
         Entry("trigger", "run a schedule once now", "schedules:TRIGGER"),
+        Entry("reschedule", "give a schedule other terms, or the code's again", "schedules:RESCHEDULE"),
         Entry(
             "dashboard", "a web page that shows all this and takes orders", "duly.dashboard.command:DASHBOARD"
         ),

@@ -1,130 +1,206 @@
-"""`duly retry` and `duly cancel`: an operator's order to jobs, by id or by what they have in common."""
+"""`duly retry`, `cancel` and `postpone`: orders to jobs, by id or by what they have in common."""
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from duly.bulk import VERBS, Bulk, Order, Preview, Verb, meant_by
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
+from duly.cli.documents import job_row
 from duly.cli.exits import Exit, UsageError
-from duly.cli.filters import count_meant, offer_filters, read_filters, read_rows
+from duly.cli.filters import offer_filters, read_filters, read_rows
 from duly.cli.parser import Arguments, Parser
+from duly.cli.progress import Progress
+from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
-from duly.cli.words import counted, operator, shown
-from duly.job import FINISHED, LIVE, State
+from duly.cli.watch import interval
+from duly.cli.words import clipped, counted, last_line, operator, relative, shown
+from duly.job import FINISHED
 
 if TYPE_CHECKING:
     from duly.app import App
-    from duly.jobs import Acted, Jobs
+    from duly.jobs import Acted
 
 NO_SUCH_JOB = "no job has this id"
 
 
-class Order(NamedTuple):
-    """A verb, the states it is for, and how it is given."""
+@dataclass(slots=True)
+class Told:
+    """What an order did to whom; a document of ids, since scripts go on with them."""
 
-    verb: str
-    past: str
-    states: tuple[State, ...]
-    """Without --state, a filter selects these."""
-    give: Callable[[Jobs, Sequence[str], str, dict[str, Any]], Acted]
-    give_rows: Callable[[App, dict[str, Any]], tuple[list[str], dict[str, str]]]
-    """The same to the rows of a reactive task."""
+    changed: list[str] = field(default_factory=list[str])
+    refused: dict[str, str] = field(default_factory=dict[str, str])
 
-
-def _give_retry(jobs: Jobs, ids: Sequence[str], by: str, filters: dict[str, Any]) -> Acted:
-    return jobs.retry(*ids, by=by, **filters)
+    def note(self, acted: Acted) -> int:
+        """One more part; answers how many jobs the order has reached by now."""
+        self.changed += acted.changed
+        self.refused.update(acted.refused)
+        return len(self.changed) + len(self.refused)
 
 
-def _give_cancel(jobs: Jobs, ids: Sequence[str], by: str, filters: dict[str, Any]) -> Acted:
-    return jobs.cancel(*ids, by=by, **filters)
-
-
-def _retry_rows(app: App, rows: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """Rows are planned anew: one that has changed meanwhile runs for what it is now."""
-    meant = [job.id for job in app.reactions.jobs(**rows)]
-    app.reactions.retry(by=operator(), **rows)
-    return meant, {}
-
-
-def _cancel_rows(app: App, rows: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    acted = app.reactions.cancel(by=operator(), **rows)
-    return acted.changed, acted.refused
-
-
-def arguments(parser: Parser) -> None:
+def arguments(parser: Parser, *, verb: Verb) -> None:
     parser.add_argument("ids", nargs="*", metavar="ID", help="jobs by id")
+    if verb.name == "postpone":
+        parser.option("--after", type=interval, metavar="TIME", help="ready so long from now: 10m, 1h, 1d")
+        parser.option("--at", type=moment, metavar="TIME", help="ready then: 2026-11-15T02:00+01:00")
+        parser.option("--now", action="store_true", default=False, help="ready at once")
     offer_store(parser)
     offer_filters(parser)
+    parser.option("--dry-run", action="store_true", default=False, help="only tell who is meant")
     parser.option("-y", "--yes", action="store_true", default=False, help="do not ask before acting on many")
     offer_json(parser)
 
 
-def run(order: Order, args: Arguments) -> int:
+def moment(text: str) -> datetime:
+    """A time with its zone: whose midnight would it be otherwise?"""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: write it like 2026-11-15T02:00Z") from None
+    if found.utcoffset() is None:
+        raise argparse.ArgumentTypeError(f"{text!r} has no time zone: write it like 2026-11-15T02:00Z")
+    return found
+
+
+def run(verb: Verb, args: Arguments) -> int:
     with opened(args) as app:
         filters = read_filters(args, app)
         if bool(args.ids) == bool(filters):
-            raise UsageError(
-                f"say which jobs to {order.verb}: their ids, or filters such as --task, not both"
-            )
+            raise UsageError(f"say which jobs to {verb.name}: their ids, or filters such as --task, not both")
+        order = Order(verb=verb, by=operator(), at=_time(verb, args, app))
         rows = read_rows(args, filters)
-        if not args.ids and not _is_confirmed(order, app, filters, rows, args):
-            return Exit.NO
-        if rows is None:
-            changed, refused = _act(order, app, args.ids, filters)
-        else:
-            changed, refused = order.give_rows(app, {"state": order.states, **rows})
-    answer(args, {"changed": changed, "refused": refused}, _text(order, changed, refused))
-    return Exit.OK if not refused else Exit.NO
+        if args.ids:
+            return _tell(verb, args, _to_ids(order, app, args))
+        if rows is not None:
+            return _to_rows(order, app, rows, args)
+        return _to_matching(order, app, filters, args)
 
 
-def _is_confirmed(
-    order: Order, app: App, filters: dict[str, Any], rows: dict[str, Any] | None, args: Arguments
-) -> bool:
-    count = (
-        count_meant(app, {"state": order.states, **filters})
-        if rows is None
-        else app.reactions.count(**{"state": order.states, **rows})
-    )
+def _time(verb: Verb, args: Arguments, app: App) -> datetime | None:
+    """When postponed jobs become ready; None is at once."""
+    if verb.name != "postpone":
+        return None
+    if sum(map(bool, (args.after, args.at, args.now))) != 1:
+        raise UsageError("say when they are to be ready: --after 10m, --at TIME or --now")
+    at: datetime | None = app.clock.now() + args.after if args.after else args.at
+    return at
+
+
+# whom
+
+
+def _to_ids(order: Order, app: App, args: Arguments) -> Told:
+    if args.dry_run:
+        raise UsageError("--dry-run tells whom filters mean; ids tell it themselves")
+    told = Told()
+    told.note(order.give(app.jobs, args.ids, {}))
+    known = {*told.changed, *told.refused}
+    told.refused = {one: NO_SUCH_JOB for one in args.ids if one not in known} | told.refused
+    return told
+
+
+def _to_matching(order: Order, app: App, filters: Mapping[str, Any], args: Arguments) -> int:
+    bulk = Bulk(app.jobs, app.audit, app.clock.now)
+    preview = bulk.preview(order.verb, filters)
+    if args.dry_run:
+        answer(args, _preview_document(preview), _preview_text(preview, app.clock.now()))
+        return Exit.OK
+    if not _is_confirmed(order.verb, preview.count, args):
+        return Exit.NO
+    told = Told()
+    with closing(Progress(order.verb.past, preview.count)) as progress:
+        bulk.give(order, preview, lambda acted: progress.reach(told.note(acted)))
+    return _tell(order.verb, args, told)
+
+
+def _to_rows(order: Order, app: App, rows: Mapping[str, Any], args: Arguments) -> int:
+    """Rows of a reactive task. Retried, they are planned anew: one that changed runs for what it is now."""
+    meant = meant_by(order.verb, rows)
+    if order.verb.name == "postpone" or args.dry_run:
+        raise UsageError("--where chooses rows for retry and cancel, without --dry-run")
+    if not _is_confirmed(order.verb, app.reactions.count(**meant), args):
+        return Exit.NO
+    if order.verb.name == "cancel":
+        acted = app.reactions.cancel(by=order.by, **meant)
+        return _tell(order.verb, args, Told(acted.changed, acted.refused))
+    ids = [job.id for job in app.reactions.jobs(**meant)]
+    app.reactions.retry(by=order.by, **meant)
+    return _tell(order.verb, args, Told(ids))
+
+
+def _is_confirmed(verb: Verb, count: int, args: Arguments) -> bool:
     if args.yes or not count:
         return True
-    question = f"{order.verb} {counted(count, 'job')}?"
+    question = f"{verb.name} {counted(count, 'job')}?"
     if args.json or not sys.stdin.isatty():
-        raise UsageError(f"{question} Say --yes to go on without being asked")
+        raise UsageError(f"{question} Say --yes to go on without being asked, --dry-run to see them")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _act(
-    order: Order, app: App, ids: Sequence[str], filters: dict[str, Any]
-) -> tuple[list[str], dict[str, str]]:
-    given = {} if ids else {"state": order.states, **filters}
-    acted = order.give(app.jobs, ids, operator(), given)
-    known = {*acted.changed, *acted.refused}
-    silent = {job_id: NO_SUCH_JOB for job_id in ids if job_id not in known}
-    return acted.changed, silent | acted.refused
+# telling
 
 
-def _text(order: Order, changed: Sequence[str], refused: dict[str, str]) -> str:
-    lines = [f"{order.past} {counted(len(changed), 'job')}"]
-    lines += [f"{job_id}: not {order.past}: {shown(reason)}" for job_id, reason in refused.items()]
+def _tell(verb: Verb, args: Arguments, told: Told) -> int:
+    document = {"changed": told.changed, "refused": told.refused}
+    answer(args, document, _text(verb, told.changed, told.refused))
+    return Exit.OK if not told.refused else Exit.NO
+
+
+def _text(verb: Verb, changed: Sequence[str], refused: Mapping[str, str]) -> str:
+    lines = [f"{verb.past} {counted(len(changed), 'job')}"]
+    lines += [f"{job_id}: not {verb.past}: {shown(reason)}" for job_id, reason in refused.items()]
     return "\n".join(lines)
 
 
-_RETRY = Order("retry", "retried", (State.FAILED,), _give_retry, _retry_rows)
-_CANCEL = Order("cancel", "cancelled", tuple(sorted(LIVE)), _give_cancel, _cancel_rows)
+def _preview_document(preview: Preview) -> dict[str, Any]:
+    return {
+        "order": preview.verb.name,
+        "count": preview.count,
+        "sample": [job_row(job) for job in preview.sample],
+    }
 
-RETRY = Command(
-    description="Run finished jobs once more: a new generation with fresh budgets.",
-    epilog=f"With filters, failed jobs unless --state says otherwise ({', '.join(sorted(FINISHED))}).",
-    arguments=arguments,
-    run=partial(run, _RETRY),
+
+def _preview_text(preview: Preview, now: datetime) -> str:
+    head = f"would {preview.verb.name} {counted(preview.count, 'job')}"
+    if not preview.sample:
+        return head
+    rows = [
+        [
+            job.id,
+            shown(job.task),
+            shown(job.key or "-"),
+            str(job.state),
+            relative(job.finished_at or job.ready_at, now),
+            clipped(last_line(job.error), 60),
+        ]
+        for job in preview.sample
+    ]
+    first = "" if preview.count <= len(rows) else f"; the newest {len(rows)}:"
+    return f"{head}{first}\n\n{table(['id', 'task', 'key', 'state', 'since or due', 'error'], rows)}"
+
+
+def _command(verb: str, description: str, epilog: str = "") -> Command:
+    return Command(
+        description=description,
+        epilog=epilog,
+        arguments=partial(arguments, verb=VERBS[verb]),
+        run=partial(run, VERBS[verb]),
+    )
+
+
+RETRY = _command(
+    "retry",
+    "Run finished jobs once more: a new generation with fresh budgets.",
+    f"With filters, failed jobs unless --state says otherwise ({', '.join(sorted(FINISHED))}).",
 )
-CANCEL = Command(
-    description="Cancel waiting jobs; ask running ones to stop.",
-    arguments=arguments,
-    run=partial(run, _CANCEL),
-)
+CANCEL = _command("cancel", "Cancel waiting jobs; ask running ones to stop.")
+POSTPONE = _command("postpone", "Make waiting jobs ready at another time: later, or at once with --now.")

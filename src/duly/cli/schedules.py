@@ -1,7 +1,8 @@
-"""`duly schedules` and `duly trigger`: what runs by itself."""
+"""`duly schedules`, `trigger` and `reschedule`: what runs by itself."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from duly.cli.words import operator, relative, shown, stamp
 from duly.durations import describe
 
 if TYPE_CHECKING:
+    from duly.app import App
     from duly.schedules import ScheduleView
 
 
@@ -100,9 +102,63 @@ def trigger(args: Arguments) -> int:
     return Exit.OK
 
 
+TERMS = {
+    "cron": ("LINE", "a cron line: '0 2 * * *'"),
+    "every": ("TIME", "an interval: 15m"),
+    "timezone": ("NAME", "the zone of the cron line: Europe/Paris"),
+    "missed": ("WORD", "what becomes of missed ticks: skip, last, all"),
+    "overlap": ("WORD", "what becomes of a tick while the last one runs: queue_one, skip, allow"),
+    "jitter": ("TIME", "spread ticks over so long"),
+}
+
+
+def edit_arguments(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the schedule")
+    for term, (metavar, help_) in TERMS.items():
+        parser.option(f"--{term}", metavar=metavar, help=help_)
+    parser.option("--reset", action="store_true", default=False, help="back to the terms of the code")
+    offer_store(parser)
+    offer_json(parser)
+
+
+def edit(args: Arguments) -> int:
+    changes = {term: args.get(term) for term in TERMS if args.get(term)}
+    if bool(changes) == bool(args.reset):
+        raise UsageError("say other terms, such as --cron '0 3 * * *', or --reset")
+    with opened(args) as app:
+        view = (
+            app.schedules.reset(args.name, by=operator())
+            if args.reset
+            else app.schedules.edit(args.name, by=operator(), **fitting(_terms(app, args.name), changes))
+        )
+        now, knows_code = app.clock.now(), has_code(app)
+    answer(args, row(view, knows_code=knows_code), _text([view], now, knows_code=knows_code))
+    return Exit.OK
+
+
+def _terms(app: App, name: str) -> Mapping[str, Any]:
+    return next((view.terms for view in app.schedules.list() if view.name == name), {})
+
+
+def fitting(terms: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes as people write them: an interval wins over a cron line, and takes the words away that mean
+    nothing beside it."""
+    given = {name: value for name, value in changes.items() if value not in ("", None)}
+    if "every" in given:
+        given.pop("cron", None)
+        given.pop("timezone", None)
+        return {**given, **({"timezone": "UTC"} if terms.get("timezone") else {})}
+    return {**given, **({"mode": "rate"} if "cron" in given and terms.get("mode") else {})}
+
+
 SCHEDULES = Command(
     description="Show what runs by itself, and when next.", arguments=list_arguments, run=list_schedules
 )
 TRIGGER = Command(
     description="Run a schedule once now, beside its timetable.", arguments=trigger_arguments, run=trigger
+)
+RESCHEDULE = Command(
+    description="Give a schedule other terms, which survive deploys until --reset; no tick is lost.",
+    arguments=edit_arguments,
+    run=edit,
 )

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from duly.bulk import VERBS, Outcome
 from duly.cli.documents import job_row
 from duly.cli.words import stamp
 from duly.dashboard.bodies import Body, check_query, checked
@@ -35,7 +36,7 @@ from duly.dashboard.openapi import (
     Schema,
     describe,
 )
-from duly.dashboard.orders import VERBS, Orders, Outcome
+from duly.dashboard.orders import Orders
 
 ORDER: Final[Schema] = {"type": "string", "enum": list(VERBS)}
 LANE: Final[Mapping[str, Schema]] = {
@@ -44,7 +45,7 @@ LANE: Final[Mapping[str, Schema]] = {
     "reason": BOUNDED,
 }
 DONE: Final[Mapping[str, Schema]] = {"done": {"type": "boolean"}}
-OUTCOME: Final[Mapping[str, Schema]] = {"changed": COUNT, "refused": OBJECT}
+OUTCOME: Final[Mapping[str, Schema]] = {"changed": COUNT, "refused": OBJECT, "refusals": COUNT}
 
 
 class Api:
@@ -167,13 +168,14 @@ class Api:
         return _outcome(given)
 
     def _preview(self, request: Request, body: Body) -> Any:
-        preview = self._orders.preview(given(request.query_params, "order"), filters_of(request))
+        shown = self._orders.preview(given(request.query_params, "order"), filters_of(request))
+        preview = shown.preview
         return {
             "count": preview.count,
             "newest": preview.newest,
             "seen_at": stamp(preview.seen_at),
             "sample": [job_row(job) for job in preview.sample],
-            "command": preview.command,
+            "command": shown.command,
         }
 
     def _order_matching(self, request: Request, body: Body) -> Any:
@@ -233,4 +235,4 @@ def _acting(act: Callable[[str, str], object]) -> Callable[[Request, Body], Any]
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
-    return {"changed": outcome.changed, "refused": outcome.refused}
+    return {"changed": outcome.changed, "refused": outcome.refused, "refusals": outcome.refusals}

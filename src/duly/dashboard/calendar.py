@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from duly import cron
+from duly.cli.schedules import fitting
 from duly.cli.schedules import timetable as in_words
 from duly.dashboard.desk import last_run
 from duly.dashboard.timeline import WIDTH
@@ -147,17 +148,6 @@ class Calendar:
         runs = [last_run(self._app.jobs.get(job.id)) for job in self._outcomes(view)[-5:]]
         lengths = [line.at - line.started_at for line in runs if line is not None and line.started_at]
         return max(lengths, default=None)
-
-
-def fitting(terms: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What was written in a form, which has a place for everything: an interval wins over a cron line, and
-    takes the words away that mean nothing beside it."""
-    given = {name: value for name, value in changes.items() if value not in ("", None)}
-    if "every" in given:
-        given.pop("cron", None)
-        given.pop("timezone", None)
-        return {**given, **({"timezone": "UTC"} if terms.get("timezone") else {})}
-    return {**given, **({"mode": "rate"} if "cron" in given and terms.get("mode") else {})}
 
 
 def upcoming(schedule: Schedule, after: datetime, until: datetime, limit: int) -> list[datetime]:

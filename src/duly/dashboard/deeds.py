@@ -10,10 +10,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duly.bulk import Outcome, named
 from duly.cli.words import counted
 from duly.dashboard.filters import Filters, flat
 from duly.dashboard.guard import Guest
-from duly.dashboard.orders import Orders, Outcome, named
+from duly.dashboard.orders import Orders
 from duly.dashboard.rendering import Renderer
 from duly.durations import duration
 from duly.errors import BadRequest
@@ -165,4 +166,4 @@ def told(verb: str, outcome: Outcome) -> str:
     reasons = sorted(set(outcome.refused.values()))
     if not reasons:
         return words
-    return f"{words} Refused {counted(len(outcome.refused), 'job')}: {'; '.join(reasons[:3])}."
+    return f"{words} Refused {counted(outcome.refusals, 'job')}: {'; '.join(reasons[:3])}."

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from duly.bulk import is_meant
 from duly.cli import checks
 from duly.cli.checks import Finding, Level
 from duly.cli.documents import switch_row
@@ -22,7 +23,7 @@ from duly.cli.why import Condition, conclusion, reasons
 from duly.dashboard.filters import Filters
 from duly.dashboard.redaction import Redaction
 from duly.dashboard.timeline import Timeline, draw
-from duly.job import ENGINE_QUEUES, FINISHED, HistoryLine, Job, State
+from duly.job import FINISHED, HistoryLine, Job, State
 from duly.stores.changes import Changes
 from duly.stores.contract import Attendance, Scope
 
@@ -204,8 +205,9 @@ class Desk:
 
         A job is found only by what may be seen of it: else guesses would bring hidden arguments to light.
         """
-        found = self.app.jobs.search(text, limit=PAGE, before=before, **filters.words())
-        wanted = [job for job in found.jobs if is_meant(job, filters) and self._shows(job, text)]
+        words = filters.words()
+        found = self.app.jobs.search(text, limit=PAGE, before=before, **words)
+        wanted = [job for job in found.jobs if is_meant(job, words) and self._shows(job, text)]
         return JobPage(wanted, [self.redaction.call_text(job) for job in wanted], found.next)
 
     def _shows(self, job: Job, text: str) -> bool:
@@ -214,20 +216,14 @@ class Desk:
 
     def jobs(self, filters: Filters, *, before: int | None = None, limit: int = PAGE) -> JobPage:
         """A page of jobs; the engine's own only for who asks for their queue or task."""
-        found = self.app.jobs.list(limit=limit, before=before, **filters.words())
-        wanted = [job for job in found if is_meant(job, filters)]
+        words = filters.words()
+        found = self.app.jobs.list(limit=limit, before=before, **words)
+        wanted = [job for job in found if is_meant(job, words)]
         return JobPage(
             wanted,
             [self.redaction.call_text(job) for job in wanted],
             found[-1].generation if len(found) == limit else None,
         )
-
-    def count(self, filters: Filters) -> int:
-        """How many jobs match, the engine's own left out unless asked for."""
-        total = self.app.jobs.count(**filters.words())
-        if filters.task or filters.queue:
-            return total
-        return total - self.app.jobs.count(**filters.but(queue=ENGINE_QUEUES).words())
 
     def job(self, job_id: str) -> JobView:
         """One job; UnknownJob if it is not there."""
@@ -255,11 +251,6 @@ class Desk:
         filters = Filters(task=(job.task,), state=("done",), key=job.key or "" if job.tick is None else "")
         found = self.app.jobs.list(limit=1, **filters.words())
         return self.app.jobs.get(found[0].id) if found else None
-
-
-def is_meant(job: Job, filters: Filters) -> bool:
-    """The engine's clockwork is not the work people look for."""
-    return bool(filters.task or filters.queue) or job.queue not in ENGINE_QUEUES
 
 
 def last_run(job: Job) -> HistoryLine | None:

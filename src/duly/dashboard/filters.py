@@ -64,7 +64,7 @@ class Filters:
 
     def options(self) -> str:
         """As the command line takes them."""
-        return " ".join(f"--{name} {shlex.quote(value)}" for name, value in self.pairs())
+        return " ".join(_option(name, value) for name, value in self.pairs())
 
 
 SINGLE: Final = ("key", "error", "fingerprint")
@@ -76,6 +76,11 @@ def _checked(name: str, value: str) -> str:
     if name == "state" and value not in set(map(str, State)):
         raise BadRequest(f"No job is ever {value!r}. States: {', '.join(State)}.")
     return value
+
+
+def _option(name: str, value: str) -> str:
+    """With `=` where the value would be taken for another option."""
+    return shlex.quote(f"--{name}={value}") if value.startswith("-") else f"--{name} {shlex.quote(value)}"
 
 
 def flat(form: Mapping[str, list[str]]) -> list[tuple[str, str]]:

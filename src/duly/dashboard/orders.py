@@ -1,82 +1,35 @@
-"""Everything a visitor may do: orders to the engine, each conditional, counted, and named by its giver.
-
-A bulk order acts on what was previewed and on nothing that came later. A preview fixes its newest request and
-its moment; from then on a job can leave the set, by somebody's hand or by running, but none can join it.
-"""
+"""Everything a visitor may do: orders to the engine, each conditional, counted, and named by its giver."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from duly.dashboard.calendar import fitting
-from duly.dashboard.desk import Desk, is_meant
+from duly.bulk import Bulk, Order, Outcome, Preview, meant_by, named
+from duly.cli.schedules import fitting
+from duly.dashboard.desk import Desk
 from duly.dashboard.filters import Filters
 from duly.errors import BadRequest
-from duly.job import FINISHED, LIVE, Job, State
 from duly.jobs import Acted
 
 if TYPE_CHECKING:
     from duly.app import App
     from duly.handle import Handle
 
-BATCH: Final = 500
-WALKED: Final = 2_000
-"""So many are looked at one by one for a preview; beyond that the store counts."""
-SAMPLE: Final = 10
 NO_TERMS: Final[Mapping[str, Any]] = {}
 
 
-class Impossible(BadRequest):
-    """An order that is well put and cannot be for such jobs."""
-
-
-class Verb(NamedTuple):
-    """An order to jobs."""
-
-    name: str
-    past: str
-    states: tuple[str, ...]
-    """Whom it is for when a filter does not say."""
-    possible: frozenset[State]
-    """Whom it can be for at all."""
-
-
-VERBS: Final = {
-    verb.name: verb
-    for verb in (
-        Verb("retry", "retried", ("failed",), FINISHED),
-        Verb("cancel", "cancelled", ("running", "waiting"), LIVE),
-        Verb("postpone", "postponed", ("waiting",), frozenset({State.WAITING})),
-    )
-}
-
-
 @dataclass(frozen=True, slots=True)
-class Preview:
-    """What an order would reach."""
+class Shown:
+    """What an order would reach, as a page tells it."""
 
-    verb: Verb
+    preview: Preview
     filters: Filters
     """As they will be applied: with the states the order is for."""
-    count: int
-    newest: int
-    """The newest generation that is meant."""
-    seen_at: datetime
-    sample: Sequence[Job]
     command: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an order did."""
-
-    changed: int
-    refused: dict[str, str]
-    """Job id to the reason."""
 
 
 class Orders:
@@ -85,26 +38,22 @@ class Orders:
     def __init__(self, app: App, desk: Desk) -> None:
         self._app = app
         self._desk = desk
+        self._bulk = Bulk(app.jobs, app.audit, desk.now)
 
     # jobs
 
     def give(self, verb: str, ids: Sequence[str], *, by: str, at: datetime | None = None) -> Outcome:
         """An order to single jobs."""
-        return self._noted(self._give(named(verb), list(ids), by, at, {}))
+        acted = Order(verb=named(verb), by=by, at=at).give(self._app.jobs, list(ids), {})
+        silent = {one: "no job has this id" for one in ids if one not in acted.changed}
+        return self._noted(Outcome(len(acted.changed), silent | acted.refused, len(silent | acted.refused)))
 
-    def preview(self, verb: str, filters: Filters) -> Preview:
+    def preview(self, verb: str, filters: Filters) -> Shown:
         """How many jobs an order by filter would reach, and some of them."""
-        order = named(verb)
-        meant = self._meant(order, filters)
-        newest, seen_at = self._newest(), self._desk.now()
-        walked: list[Job] = []
-        for page in self._pages(meant, newest, seen_at):
-            walked += page
-            if len(walked) > WALKED:
-                break
-        count = len(walked) if len(walked) <= WALKED else self._desk.count(meant)
-        command = f"duly {order.name} {meant.options()}"
-        return Preview(order, meant, count, newest, seen_at, walked[:SAMPLE], command)
+        preview = self._bulk.preview(named(verb), filters.words())
+        meant = filters.but(state=tuple(preview.words["state"]))
+        when = " --after 10m" if verb == "postpone" else ""
+        return Shown(preview, meant, f"duly {verb} {meant.options()}{when}")
 
     def give_all(
         self,
@@ -115,52 +64,13 @@ class Orders:
         seen_at: datetime,
         by: str,
         at: datetime | None = None,
+        tell: Callable[[Acted], object] = lambda acted: None,
     ) -> Outcome:
         """An order to what a preview showed; what has left the set meanwhile is not touched."""
-        order = named(verb)
-        meant = self._meant(order, filters)
-        ids = [job.id for page in self._pages(meant, newest, seen_at) for job in page]
-        if not ids:  # the filters alone would choose, and they know nothing of the preview
-            return Outcome(0, {})
-        with self._app.audit.one_order(order.name, meant.words(), by=by):
-            return self._noted(self._give(order, ids, by, at, meant.words()))
-
-    def _give(
-        self, order: Verb, ids: list[str], by: str, at: datetime | None, conditions: dict[str, Any]
-    ) -> Outcome:
-        acted: Acted = Acted([], {})
-        jobs = self._app.jobs
-        match order.name:
-            case "retry":
-                acted = jobs.retry(*ids, by=by, **conditions)
-            case "cancel":
-                acted = jobs.cancel(*ids, by=by, **conditions)
-            case _:
-                acted = jobs.postpone(*ids, at=at, by=by, **conditions)
-        silent = {} if conditions else {one: "no job has this id" for one in ids if one not in acted.changed}
-        return Outcome(len(acted.changed), silent | acted.refused)
-
-    def _meant(self, order: Verb, filters: Filters) -> Filters:
-        meant = filters if filters.state else filters.but(state=order.states)
-        impossible = sorted(set(meant.state) - set(map(str, order.possible)))
-        if impossible:
-            possible = ", ".join(sorted(map(str, order.possible)))
-            raise Impossible(f"What is {impossible[0]!r} cannot be {order.past}; only what is {possible}.")
-        return meant
-
-    def _pages(self, meant: Filters, newest: int, seen_at: datetime) -> Iterator[list[Job]]:
-        """From new to old: one that was refused still matches, and must not be met again."""
-        before: int | None = newest + 1
-        while before is not None:
-            page = self._app.jobs.list(limit=BATCH, before=before, **meant.words())
-            before = page[-1].generation if len(page) == BATCH else None
-            chosen = [job for job in page if is_meant(job, meant) and was_so(job, seen_at)]
-            if chosen:
-                yield chosen
-
-    def _newest(self) -> int:
-        found = self._app.jobs.list(limit=1)
-        return found[0].generation if found else 0
+        order = Order(verb=named(verb), by=by, at=at)
+        words = meant_by(order.verb, filters.words())
+        shown = Preview(order.verb, words, 0, newest, seen_at, ())
+        return self._noted(self._bulk.give(order, shown, tell))
 
     # lanes
 
@@ -217,19 +127,6 @@ class Orders:
         return outcome
 
 
-def named(verb: str) -> Verb:
-    """An order by its name."""
-    try:
-        return VERBS[verb]
-    except KeyError:
-        raise BadRequest(f"There is no order {verb!r}. Orders: {', '.join(VERBS)}.") from None
-
-
-def was_so(job: Job, seen_at: datetime) -> bool:
-    """Whether the job was already in its present state when the preview was made."""
-    return job.finished_at is None or job.finished_at <= seen_at
-
-
 def lane(scope: str, name: str) -> dict[str, Any]:
     """`task` or `queue`, as `app.pause` takes it."""
     if scope not in ("task", "queue"):
@@ -240,5 +137,5 @@ def lane(scope: str, name: str) -> dict[str, Any]:
 
 
 def command(*words: str) -> str:
-    """The same as a command line."""
-    return "duly " + " ".join(word if word.startswith("--") else shlex.quote(word) for word in words)
+    """The same as a command line, every word quoted: people paste it, and strangers name queues."""
+    return "duly " + " ".join(map(shlex.quote, words))

@@ -8,11 +8,12 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from duly.bulk import VERBS
 from duly.dashboard.calendar import Calendar, arguments_of, outcome_counts, shown_terms
 from duly.dashboard.desk import PAGE, Desk, last_run
 from duly.dashboard.filters import LONGEST, Filters
 from duly.dashboard.live import Live, drain
-from duly.dashboard.orders import VERBS, Orders
+from duly.dashboard.orders import Orders, command
 from duly.dashboard.rendering import Renderer
 from duly.errors import BadRequest
 from duly.stores.reports import COUNTED
@@ -79,9 +80,11 @@ class Pages:
     def bulk(self, request: Request) -> Response:
         """What an order by filter would reach."""
         filters = Filters.read(request.query_params.multi_items())
-        preview = self._orders.preview(request.query_params.get("order", ""), filters)
-        calls = [self._desk.redaction.call_text(job) for job in preview.sample]
-        return self._render.page(request, "bulk.html", preview=preview, filters=filters, calls=calls)
+        shown = self._orders.preview(request.query_params.get("order", ""), filters)
+        calls = [self._desk.redaction.call_text(job) for job in shown.preview.sample]
+        return self._render.page(
+            request, "bulk.html", shown=shown, preview=shown.preview, filters=filters, calls=calls
+        )
 
     def schedules(self, request: Request) -> Response:
         """What runs by itself."""
@@ -112,6 +115,7 @@ class Pages:
             refusal=refusal,
             terms=shown_terms(row.view),
             arguments=self._desk.redaction.value(arguments_of(row.view)),
+            edit_command=command("reschedule", name, *(f"--{term}={value}" for term, value in tried.items())),
         )
 
     def workers(self, request: Request) -> Response:

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from duly.bulk import Impossible
 from duly.dashboard.api import Api
 from duly.dashboard.calendar import Calendar
 from duly.dashboard.deeds import Deeds, form_of, one
@@ -19,7 +20,7 @@ from duly.dashboard.desk import Desk
 from duly.dashboard.door import SESSION, Authenticate, Door, Patience
 from duly.dashboard.guard import Asgi, Entrance, Guard, address_of, inner_path, too_many
 from duly.dashboard.live import Live
-from duly.dashboard.orders import Impossible, Orders
+from duly.dashboard.orders import Orders
 from duly.dashboard.pages import Pages
 from duly.dashboard.redaction import Redaction
 from duly.dashboard.rendering import HERE, Frame, Renderer

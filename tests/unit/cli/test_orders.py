@@ -113,15 +113,17 @@ def test_neither_ids_nor_filters_is_a_mistake(duly: Command, shop: Shop) -> None
 def test_pages_are_walked_even_when_all_of_the_first_is_refused(
     duly: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.jobs.BATCH", 2)
-    waiting = shop.task("mail").using(run_after="1h").enqueue_many([((str(n),), {}) for n in range(3)])
-    done = shop.task("mail").enqueue_many([((str(n),), {}) for n in range(4)])
+    monkeypatch.setattr("duly.bulk.BATCH", 2)
+    possible = failed(shop, 3)
+    outdated = [shop.task("mail").using(key=f"key {n}").enqueue("nobody") for n in range(4)]
     shop.work()
+    for number in range(4):
+        shop.task("mail").using(key=f"key {number}", run_after="1h").enqueue("ann")
 
-    document = duly("cancel", "--state", "done,waiting", "--yes", "--json").document
+    document = duly("retry", "--task", "mail", "--yes", "--json").document
 
-    assert sorted(document["changed"]) == sorted(job.id for job in waiting)
-    assert document["refused"] == {job.id: "already done" for job in done}
+    assert sorted(document["changed"]) == sorted(possible)
+    assert sorted(document["refused"]) == sorted(job.id for job in outdated)
 
 
 def test_a_filter_leaves_the_clockwork_alone(duly: Command, shop: Shop) -> None:
@@ -152,3 +154,87 @@ def test_orders_from_the_terminal_are_audited(duly: Command, shop: Shop) -> None
 
 def test_no_orders_are_told_in_words(duly: Command, shop: Shop) -> None:
     assert duly("audit").out == "no orders\n"
+
+
+# --- previews and times ---------------------------------------------------------------------------
+
+
+def test_a_dry_run_counts_and_shows_whom_filters_mean_and_changes_nothing(duly: Command, shop: Shop) -> None:
+    ids = failed(shop, 3)
+
+    answer = duly("retry", "--task", "mail", "--dry-run")
+
+    assert answer.code == 0
+    assert answer.out.startswith("would retry 3 jobs")
+    assert all(job_id in answer.out for job_id in ids)
+    assert "\x1b" not in answer.out
+    assert shop.app.jobs.count(state="failed") == 3
+
+
+def test_what_joins_while_somebody_is_asked_is_not_touched(
+    duly: Command, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = failed(shop, 2)
+    later: list[str] = []
+
+    class Slow(Terminal):
+        def isatty(self) -> bool:
+            later.extend(failed(shop, 1))
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Slow("y\n"))
+
+    answer = duly("retry", "--task", "mail")
+
+    assert answer.out == "retried 2 jobs\n"
+    assert {shop.app.jobs.get(one).state for one in shown} == {State.WAITING}
+    assert shop.app.jobs.get(later[0]).state is State.FAILED
+
+
+def test_an_order_by_filter_is_one_line_of_the_audit_with_exact_counts(duly: Command, shop: Shop) -> None:
+    shop.task("mail").enqueue_many([(("ann",), {})] * 1_100)
+
+    duly("cancel", "--task", "mail", "--yes")
+
+    [deed] = shop.app.audit.list()
+    assert (deed.order, deed.changed, deed.refused, deed.is_complete) == ("cancel", 1_100, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "away"), [(["--after", "10m"], 600), (["--at", "2100-01-01T00:00Z"], None), (["--now"], 0)]
+)
+def test_a_waiting_job_is_postponed_and_hurried(
+    duly: Command, shop: Shop, words: list[str], away: float | None
+) -> None:
+    job = shop.task("mail").using(run_after="1h").enqueue("ann")
+    before = shop.app.clock.now()
+
+    answer = duly("postpone", job.id, *words)
+
+    assert (answer.code, answer.out) == (0, "postponed 1 job\n")
+    ready_at = shop.app.jobs.get(job.id).ready_at
+    assert ready_at is not None
+    if away is None:
+        assert ready_at.isoformat() == "2100-01-01T00:00:00+00:00"
+    else:
+        assert abs((ready_at - before).total_seconds() - away) < 60
+
+
+@pytest.mark.parametrize("words", [[], ["--now", "--after", "1h"], ["--at", "2100-01-01"], ["--at", "soon"]])
+def test_a_postponement_needs_one_clear_time(duly: Command, shop: Shop, words: list[str]) -> None:
+    job = shop.task("mail").using(run_after="1h").enqueue("ann")
+    due = shop.app.jobs.get(job.id).ready_at
+
+    answer = duly("postpone", job.id, *words)
+
+    assert answer.code == 2
+    assert shop.app.jobs.get(job.id).ready_at == due
+
+
+def test_states_an_order_cannot_be_for_are_refused(duly: Command, shop: Shop) -> None:
+    failed(shop, 1)
+
+    answer = duly("postpone", "--state", "failed", "--now", "--yes")
+
+    assert answer.code != 0
+    assert "cannot be postponed" in answer.err

@@ -1,0 +1,200 @@
+"""Orders to all jobs that match a filter: first shown, then given to exactly those that were shown.
+
+A preview fixes its newest request and its moment; from then on a job can leave the set, by somebody's hand
+or by running, but none can join it. So nothing has to be remembered between the two, and "retry 3 jobs" is
+never 5. The command line and the dashboard both give their orders here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from duly.audit import Audit
+from duly.errors import BadRequest
+from duly.job import ENGINE_QUEUES, FINISHED, LIVE, Job, State
+from duly.jobs import Acted, Jobs
+
+BATCH: Final = 500
+WALKED: Final = 2_000
+"""So many are looked at one by one for a preview; beyond that the store counts."""
+SAMPLE: Final = 10
+NAMED: Final = 1_000
+"""So many refusals are named; of the others only their number is kept."""
+
+Words = Mapping[str, Any]
+"""Filters as `app.jobs` takes them."""
+
+
+class Impossible(BadRequest):
+    """An order that is well put and cannot be for such jobs."""
+
+
+class Verb(NamedTuple):
+    """An order to jobs."""
+
+    name: str
+    past: str
+    states: tuple[str, ...]
+    """Whom it is for when a filter does not say."""
+    possible: frozenset[State]
+    """Whom it can be for at all."""
+
+
+VERBS: Final = {
+    verb.name: verb
+    for verb in (
+        Verb("retry", "retried", ("failed",), FINISHED),
+        Verb("cancel", "cancelled", ("running", "waiting"), LIVE),
+        Verb("postpone", "postponed", ("waiting",), frozenset({State.WAITING})),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What an order would reach."""
+
+    verb: Verb
+    words: Words
+    """As they will be applied: with the states the order is for."""
+    count: int
+    newest: int
+    """The newest generation that is meant."""
+    seen_at: datetime
+    sample: Sequence[Job]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an order did."""
+
+    changed: int = 0
+    refused: dict[str, str] = field(default_factory=dict[str, str])
+    """Job id to the reason, of the first so many."""
+    refusals: int = 0
+    """How many there are of these."""
+
+    def note(self, acted: Acted) -> None:
+        """One more part of the order."""
+        self.changed += len(acted.changed)
+        self.refusals += len(acted.refused)
+        room = NAMED - len(self.refused)
+        self.refused.update(list(acted.refused.items())[: max(0, room)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A verb, who gives it, and when postponed jobs become ready."""
+
+    verb: Verb
+    by: str
+    at: datetime | None = None
+
+    def give(self, jobs: Jobs, ids: Sequence[str], conditions: Words) -> Acted:
+        """To these jobs, as far as they still fit the conditions."""
+        match self.verb.name:
+            case "retry":
+                return jobs.retry(*ids, by=self.by, **conditions)
+            case "cancel":
+                return jobs.cancel(*ids, by=self.by, **conditions)
+            case _:
+                return jobs.postpone(*ids, at=self.at, by=self.by, **conditions)
+
+
+class Bulk:
+    """The jobs of an application, many at a time."""
+
+    def __init__(self, jobs: Jobs, audit: Audit, now: Callable[[], datetime]) -> None:
+        self._jobs = jobs
+        self._audit = audit
+        self._now = now
+
+    def preview(self, verb: Verb, words: Words) -> Preview:
+        """How many jobs an order by filter would reach, and some of them."""
+        meant = meant_by(verb, words)
+        newest, seen_at = self._newest(), self._now()
+        walked: list[Job] = []
+        for page in self._pages(meant, newest, seen_at):
+            walked += page
+            if len(walked) > WALKED:
+                break
+        count = len(walked) if len(walked) <= WALKED else self.count(meant)
+        return Preview(verb, meant, count, newest, seen_at, walked[:SAMPLE])
+
+    def count(self, words: Words) -> int:
+        """How many jobs match, the engine's own left out unless asked for."""
+        total = self._jobs.count(**words)
+        if names_lane(words):
+            return total
+        return total - self._jobs.count(**{**words, "queue": ENGINE_QUEUES})
+
+    def give(
+        self, order: Order, shown: Preview, tell: Callable[[Acted], object] = lambda acted: None
+    ) -> Outcome:
+        """To what a preview showed, part by part; `tell` hears of each. One line in the audit."""
+        outcome, pages = Outcome(), self._pages(shown.words, shown.newest, shown.seen_at)
+        first = next(pages, None)
+        if first is None:
+            return outcome
+        with self._audit.one_order(order.verb.name, shown.words, by=order.by):
+            self._give_page(order, first, shown.words, outcome, tell)
+            for page in pages:
+                self._give_page(order, page, shown.words, outcome, tell)
+        return outcome
+
+    def _give_page(
+        self, order: Order, page: list[Job], words: Words, outcome: Outcome, tell: Callable[[Acted], object]
+    ) -> None:
+        acted = order.give(self._jobs, [job.id for job in page], words)
+        outcome.note(acted)
+        tell(acted)
+
+    def _pages(self, meant: Words, newest: int, seen_at: datetime) -> Iterator[list[Job]]:
+        """From new to old: one that was refused still matches, and must not be met again."""
+        before: int | None = newest + 1
+        while before is not None:
+            page = self._jobs.list(limit=BATCH, before=before, **meant)
+            before = page[-1].generation if len(page) == BATCH else None
+            chosen = [job for job in page if is_meant(job, meant) and was_so(job, seen_at)]
+            if chosen:
+                yield chosen
+
+    def _newest(self) -> int:
+        found = self._jobs.list(limit=1)
+        return found[0].generation if found else 0
+
+
+def named(verb: str) -> Verb:
+    """An order by its name."""
+    try:
+        return VERBS[verb]
+    except KeyError:
+        raise BadRequest(f"There is no order {verb!r}. Orders: {', '.join(VERBS)}.") from None
+
+
+def meant_by(verb: Verb, words: Words) -> Words:
+    """The filters with the states the order is for."""
+    meant = words if words.get("state") else {**words, "state": verb.states}
+    impossible = sorted(set(map(str, meant["state"])) - set(map(str, verb.possible)))
+    if impossible:
+        possible = ", ".join(sorted(map(str, verb.possible)))
+        raise Impossible(f"What is {impossible[0]!r} cannot be {verb.past}; only what is {possible}.")
+    return meant
+
+
+def was_so(job: Job, seen_at: datetime) -> bool:
+    """Whether the job was already in its present state when the preview was made."""
+    return job.finished_at is None or job.finished_at <= seen_at
+
+
+def names_lane(words: Words) -> bool:
+    """Whether somebody asked for a task or a queue by name; else the engine's own jobs are not meant."""
+    return bool(words.get("task") or words.get("queue"))
+
+
+def is_meant(job: Job, words: Words) -> bool:
+    """The engine's clockwork is not the work people look for."""
+    return names_lane(words) or job.queue not in ENGINE_QUEUES
