@@ -137,7 +137,8 @@ def edit(args: Arguments) -> int:
 
 
 def _terms(app: App, name: str) -> Mapping[str, Any]:
-    return next((view.terms for view in app.schedules.list() if view.name == name), {})
+    found = [view.terms for view in app.schedules.list() if view.name == name]
+    return found[0] if found else {}
 
 
 def fitting(terms: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
