@@ -34,7 +34,7 @@ from duly.errors import (
 from duly.job import Claim, Delivery, Request
 from duly.kinds import oneshot, perpetual
 from duly.kinds.outcome import Effects, Ended, Ending, Raised, Returned
-from duly.lifecycle import Verdict
+from duly.lifecycle import Verdict, named
 from duly.options import Options
 from duly.retry import Retry, next_grant, next_try
 from duly.tracing import begin_run
@@ -365,7 +365,7 @@ def decide(
 ) -> Verdict:
     """The verdict of the task's kind."""
     ended = Ended(options, claim, ending, effects)
-    return oneshot.decide(ended) if cycle is None else perpetual.decide(ended, cycle)
+    return named(oneshot.decide(ended) if cycle is None else perpetual.decide(ended, cycle))
 
 
 def describe(error: BaseException) -> str:

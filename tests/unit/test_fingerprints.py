@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from duly.fingerprints import LEASE_RAN_OUT, fingerprint, headline
+from duly.lifecycle import Again, Crash, Done, Fail, Stop, TryAgain, Verdict, fingerprint_of, named
 
 
 def text_of(call: Callable[[], object]) -> str:
@@ -146,3 +148,24 @@ def test_a_traceback_that_was_cut_at_its_beginning_still_tells_the_cause() -> No
 
 def test_lost_workers_are_named_by_the_engine() -> None:
     assert LEASE_RAN_OUT in headline("lease ran out on host-1")
+
+
+ERROR = story(frame("shop/till.py"), error="ValueError: bad \udc80 byte")
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [Fail(ERROR), TryAgain(timedelta(0), ERROR), Again(error=ERROR), Stop(ERROR)],
+    ids=lambda verdict: type(verdict).__name__,
+)
+def test_a_verdict_brings_the_name_that_a_store_would_find(verdict: Verdict) -> None:
+    brought = named(verdict)
+
+    assert getattr(brought, "fingerprint", None) == fingerprint_of(verdict) is not None
+    assert fingerprint_of(brought) == fingerprint_of(verdict)
+    assert brought == verdict
+
+
+def test_a_verdict_that_nobody_named_is_named_by_the_store() -> None:
+    assert fingerprint_of(Crash("signal 9", counted=True)) == fingerprint("crashed: signal 9")
+    assert fingerprint_of(named(Done())) is None

@@ -19,6 +19,7 @@ from duly.lifecycle import (
     TryAgain,
     conclude,
     error_of,
+    fingerprint_of,
     wait_of,
 )
 from duly.stores.contract import Settlement
@@ -96,7 +97,7 @@ def _write(world: World, row: Row, settlement: Settlement, conclusion: Conclusio
     verdict = settlement.verdict
     error = error_of(verdict)
     if error is not None:
-        world.blame(row, error)
+        world.blame(row, error, fingerprint_of(verdict))
     _count(world, row, settlement, conclusion)
     if conclusion.event in GOES_ON:
         ready_at = world.now() if row.wish is Wish.HURRY else wait_of(verdict, world.now())

@@ -203,9 +203,9 @@ class World:
             )
         )
 
-    def blame(self, row: Row, error: str | None) -> None:
+    def blame(self, row: Row, error: str | None, name: str | None = None) -> None:
         """The error of a job changes together with its name and its time."""
-        row.error, row.fingerprint = error, fingerprint_or_none(error)
+        row.error, row.fingerprint = error, name or fingerprint_or_none(error)
         row.failed_at = None if error is None else self.now()
 
     def finish(self, row: Row, event: str, reason: str) -> None:

@@ -8,7 +8,6 @@ from json.encoder import encode_basestring
 from typing import Any, Final
 
 from duly.errors import BadRequest
-from duly.fingerprints import fingerprint_or_none
 from duly.job import Claim, Delivery, Fence, HistoryLine, Job, Request, State, Wish
 from duly.lifecycle import (
     EVENTS,
@@ -22,6 +21,7 @@ from duly.lifecycle import (
     Verdict,
     conclude,
     error_of,
+    fingerprint_of,
 )
 from duly.stores.contract import Ask, Lane, Parcel, Selection, Settlement, WorkerCard
 from duly.stores.redis.moment import (
@@ -115,7 +115,7 @@ def settlement_values(settlement: Settlement) -> list[Any]:
         conclude(verdict, _UNDISTURBED).reason,
         _or_false(error_of(verdict)),
         *_verdict_values(verdict),
-        _or_false(fingerprint_or_none(error_of(verdict))),
+        _or_false(fingerprint_of(verdict)),
     ]
 
 

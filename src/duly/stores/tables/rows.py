@@ -124,9 +124,9 @@ def expire_after(row: Row, moment: int) -> None:
     row.expires_at = None if row.expires_after is None else moment + row.expires_after
 
 
-def blame(row: Row, error: str | None, now: int) -> None:
+def blame(row: Row, error: str | None, now: int, name: str | None = None) -> None:
     """The error of a job changes together with its name and its time."""
-    row.error, row.fingerprint = error, fingerprint_or_none(error)
+    row.error, row.fingerprint = error, name or fingerprint_or_none(error)
     row.failed_at = None if error is None else now
 
 

@@ -20,6 +20,7 @@ from duly.lifecycle import (
     TryAgain,
     conclude,
     error_of,
+    fingerprint_of,
     wait_of,
 )
 from duly.stores.contract import Settlement
@@ -102,7 +103,7 @@ def _follow_ups(settlement: Settlement, own: Sequence[Request], standing: Standi
 def _write(world: World[R], row: R, settlement: Settlement, conclusion: Conclusion) -> Steps[None]:
     verdict = settlement.verdict
     if (error := error_of(verdict)) is not None:
-        blame(row, error, world.now)
+        blame(row, error, world.now, fingerprint_of(verdict))
     _count(world, row, settlement, conclusion)
     if conclusion.event in GOES_ON:
         ready_at = world.now if row.wish is Wish.HURRY else stamp(wait_of(verdict, world.moment.instant))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from duly.fingerprints import fingerprint_or_none
 from duly.lifecycle import (
     GOES_ON,
     HISTORY_LINES,
@@ -23,6 +22,7 @@ from duly.lifecycle import (
     Stop,
     conclude,
     error_of,
+    fingerprint_of,
     wait_of,
 )
 from duly.stores.contract import Settlement
@@ -126,7 +126,7 @@ def _errors(items: Sequence[Item]) -> dict[str, str]:
     errors = [error_of(item.settlement.verdict) for item in items]
     return {
         "errors": words([stored_or_none(error) for error in errors]),
-        "fingerprints": words([fingerprint_or_none(error) for error in errors]),
+        "fingerprints": words([fingerprint_of(item.settlement.verdict) for item in items]),
     }
 
 
