@@ -24,7 +24,7 @@ from tests.contract.arrange import (
 
 from duly.job import State
 from duly.lifecycle import Done, Fail
-from duly.stores.contract import Page, Scope, Selection, Store, Switch
+from duly.stores.contract import Page, Scope, Selection, Standing, Store, Switch
 from duly.testing import VirtualClock
 
 
@@ -151,6 +151,16 @@ def test_the_census_counts_jobs_by_task_queue_and_state(mixed: Store) -> None:
     assert (census.suppressed, census.refused, census.superseded) == (0, 0, 0)
 
 
+def test_the_census_can_leave_out_what_is_finished(mixed: Store) -> None:
+    census = mixed.run(mixed.census(with_finished=False))
+
+    assert census.jobs == {
+        ("a", "io", State.WAITING): 1,
+        ("b", "cpu", State.WAITING): 1,
+        ("b", "io", State.WAITING): 1,
+    }
+
+
 def test_the_census_says_since_when_the_oldest_ready_job_of_a_queue_waits(
     store: Store, clock: VirtualClock
 ) -> None:
@@ -177,6 +187,27 @@ def failing(store: Store, job_id: str) -> dict[str, str]:
     standing = store.run(store.explain(job_id))
     assert standing is not None
     return {name: explanation for name, holds, explanation in standing.conditions if not holds}
+
+
+def test_expiry_is_told_only_of_jobs_that_have_one(store: Store) -> None:
+    forever = put_one(store, request()).id
+    fleeting = put_one(store, request(expires_after=HOUR)).id
+
+    words = [
+        explanation
+        for job_id in (forever, fleeting)
+        for name, _, explanation in explained(store, job_id).conditions
+        if name == "not expired"
+    ]
+
+    assert words[0] == "it never expires"
+    assert words[1].startswith("expires at 2")
+
+
+def explained(store: Store, job_id: str) -> Standing:
+    standing = store.run(store.explain(job_id))
+    assert standing is not None
+    return standing
 
 
 def test_nobody_explains_a_job_that_is_not_there(store: Store) -> None:

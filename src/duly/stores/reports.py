@@ -65,3 +65,8 @@ class Found:
     jobs: list[Job]
     next: int | None
     """The generation to go on from; None when every job has been looked at."""
+
+
+def expiry_words(expires_at: datetime | None) -> str:
+    """When a job is too late to be run, for `explain`."""
+    return "it never expires" if expires_at is None else f"expires at {expires_at.isoformat()}"

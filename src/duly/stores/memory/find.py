@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from datetime import datetime
 
-from duly.job import Job, State
+from duly.job import LIVE, Job, State
 from duly.lifecycle import legible
 from duly.stores.contract import Census, Page, Scope, Selection, Standing
 from duly.stores.memory.world import Row, World
-from duly.stores.reports import COUNTED, LATEST, TASKS_OF, FailureGroup, Found, Search
+from duly.stores.reports import COUNTED, LATEST, TASKS_OF, FailureGroup, Found, Search, expiry_words
 
 
 def matching(world: World, selection: Selection) -> list[Row]:
@@ -55,12 +55,13 @@ def count(world: World, selection: Selection) -> int:
     return sum(1 for row in world.rows.values() if _matches(row, selection))
 
 
-def census(world: World) -> Census:
+def census(world: World, *, with_finished: bool) -> Census:
     jobs: Counter[tuple[str, str, State]] = Counter()
     oldest: dict[str, datetime] = {}
     now = world.now()
     for row in world.rows.values():
-        jobs[row.task, row.queue, row.state] += 1
+        if with_finished or row.state in LIVE:
+            jobs[row.task, row.queue, row.state] += 1
         if row.state is State.WAITING and not row.is_parked and row.ready_at <= now:
             oldest[row.queue] = min(oldest.get(row.queue, row.ready_at), row.ready_at)
     tallies = world.tallies
@@ -105,7 +106,7 @@ def explain(world: World, job_id: str) -> Standing | None:
         ("first of its key", not row.is_parked, _blocker(world, row)),
         ("task not held", *_held(world, Scope.TASK, row.task)),
         ("queue not held", *_held(world, Scope.QUEUE, row.queue)),
-        ("not expired", row.expires_at is None or row.expires_at > now, f"expires at {row.expires_at}"),
+        ("not expired", row.expires_at is None or row.expires_at > now, expiry_words(row.expires_at)),
         ("known to a live worker", *_known(world, row)),
     )
     return Standing(world.job(row, with_history=True), conditions)

@@ -9,6 +9,7 @@ from duly.job import Job, State
 from duly.stores.contract import Scope, Standing
 from duly.stores.redis.moment import instant
 from duly.stores.redis.packing import read_card, read_job
+from duly.stores.reports import expiry_words
 
 Switches = dict[str, tuple[int | None, str]]
 
@@ -36,7 +37,7 @@ def standing_of(
         ("first of its key", not job.is_parked, _blocker(front)),
         ("task not held", *_held(switches, Scope.TASK, job.task)),
         ("queue not held", *_held(switches, Scope.QUEUE, job.queue)),
-        ("not expired", is_fresh, f"expires at {job.expires_at}"),
+        ("not expired", is_fresh, expiry_words(job.expires_at)),
         ("known to a live worker", *_known(present, job)),
     )
     return Standing(job, conditions)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from duly.ids import new_nonce
-from duly.job import Decision, Delivery, Fence, Job, Request, State
+from duly.job import LIVE, Decision, Delivery, Fence, Job, Request, State
 from duly.lifecycle import Settled
 from duly.stores.contract import (
     REMEMBERED,
@@ -219,8 +219,8 @@ class Operations:
     def count(self, selection: Selection) -> Operation[int]:
         return reading("count", lambda: _count(selection))
 
-    def census(self) -> Operation[Census]:
-        return reading("census", _census)
+    def census(self, *, with_finished: bool = True) -> Operation[Census]:
+        return reading("census", lambda: _census(with_finished=with_finished))
 
     def search(self, selection: Selection, search: Search) -> Operation[Found]:
         return reading("search", lambda: find_text(selection, search))
@@ -369,9 +369,13 @@ def _count(selection: Selection) -> Steps[int]:
     )
 
 
-def _census() -> Steps[Census]:
+def _census(*, with_finished: bool = True) -> Steps[Census]:
     counts, oldest = yield Statement("census", {})
-    jobs = {(task, queue, State(state)): number for state, task, queue, number in _fours(counts)}
+    jobs = {
+        (task, queue, State(state)): number
+        for state, task, queue, number in _fours(counts)
+        if with_finished or State(state) in LIVE
+    }
     words = {count[0]: count[1] for count in counts if len(count) == 2}
     return Census(
         jobs,

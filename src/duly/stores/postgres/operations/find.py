@@ -16,6 +16,7 @@ from duly.stores.postgres.operations.rows import Row
 from duly.stores.postgres.operations.select import matching
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.reports import expiry_words
 from duly.stores.tables.arrivals import is_selected, pending_job
 from duly.stores.tables.instants import instant, instant_or_none
 from duly.stores.tables.rows import job_of
@@ -65,11 +66,13 @@ def _pending(selection: Selection) -> Steps[list[Job]]:
     return [pending_job(arrival) for arrival in arrivals if is_selected(arrival, selection)]
 
 
-def census(world: World) -> Steps[Census]:
+def census(world: World, *, with_finished: bool) -> Steps[Census]:
     """Counts for people."""
     yield from world.book.update(world.moment)
     jobs: Counter[tuple[str, str, State]] = Counter()
-    for lane, state, amount in (yield Statement(SQL["census"])):
+    live = yield Statement(SQL["census"])
+    ended = (yield Statement(SQL["census of finished"])) if with_finished else []
+    for lane, state, amount in (*live, *ended):
         track = world.book.track(lane)
         jobs[track.task, track.queue, State(state)] += amount
     oldest: dict[str, datetime] = {}
@@ -97,7 +100,7 @@ def explain(world: World, job_id: str) -> Steps[Standing | None]:
         ("first of its key", not row.is_parked, (yield from _blocker(world, row))),
         ("task not held", *(yield from _held(world, Scope.TASK, row.task))),
         ("queue not held", *(yield from _held(world, Scope.QUEUE, row.queue))),
-        ("not expired", row.expires_at is None or row.expires_at > world.now, f"expires at {expires_at}"),
+        ("not expired", row.expires_at is None or row.expires_at > world.now, expiry_words(expires_at)),
         ("known to a live worker", *(yield from _known(world, row))),
     )
     (job,) = yield from jobs_of(world, [row], with_history=True)

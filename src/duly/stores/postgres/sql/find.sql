@@ -12,7 +12,8 @@ from (select lane from {schema}.ready union all select lane from {schema}.parked
 group by lane
 union all
 select lane, 'running', count(*) from {schema}.running group by lane
-union all
+
+-- name: census of finished
 select lane, state, count(*) from {schema}.ended group by lane, state
 
 -- name: oldest

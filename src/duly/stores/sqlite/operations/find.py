@@ -9,6 +9,7 @@ from datetime import datetime
 from duly.job import HistoryLine, Job, State
 from duly.stores.contract import Census, Page, Scope, Selection, Standing
 from duly.stores.drive import Statement, Steps
+from duly.stores.reports import expiry_words
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import pending_of
 from duly.stores.sqlite.operations.lanes import SQL as CLAIM
@@ -76,10 +77,11 @@ def _pending(selection: Selection) -> Steps[list[Job]]:
     return [pending_job(arrival) for arrival in arrivals if is_selected(arrival, selection)]
 
 
-def census(world: World) -> Steps[Census]:
+def census(world: World, *, with_finished: bool) -> Steps[Census]:
     """Counts for people."""
-    counts = yield Statement(SQL["census"])
-    jobs = {(task, queue, State(state)): size for task, queue, state, size in counts}
+    live = yield Statement(SQL["census"])
+    ended = (yield Statement(SQL["census of finished"])) if with_finished else []
+    jobs = {(task, queue, State(state)): size for task, queue, state, size in (*live, *ended)}
     oldest: dict[str, datetime] = {}
     for queue, _, _, ready_at in (yield Statement(CLAIM["lanes"])):
         if ready_at <= world.now:
@@ -104,7 +106,7 @@ def explain(world: World, job_id: str) -> Steps[Standing | None]:
         ("first of its key", not row.is_parked, (yield from _blocker(world, row))),
         ("task not held", *(yield from _held(world, Scope.TASK, row.task))),
         ("queue not held", *(yield from _held(world, Scope.QUEUE, row.queue))),
-        ("not expired", row.expires_at is None or row.expires_at > world.now, f"expires at {expires_at}"),
+        ("not expired", row.expires_at is None or row.expires_at > world.now, expiry_words(expires_at)),
         ("known to a live worker", *(yield from _known(world, row))),
     )
     (job,) = yield from jobs_of(world, [row], with_history=True)

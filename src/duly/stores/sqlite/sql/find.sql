@@ -12,7 +12,8 @@ where state = 'waiting' group by queue, task
 union all
 select task, queue, 'running', count(*) from duly_job indexed by duly_job_running
 where state = 'running' group by queue, task
-union all
+
+-- name: census of finished
 select task, queue, state, count(*) from duly_job indexed by duly_job_ended
 where state not in ('waiting', 'running') group by queue, task, state
 
