@@ -121,7 +121,8 @@ def test_nor_are_they_when_it_is_tried_again(shop: Any, name: str, redis: RedisS
 
     with redis.client() as client:
         held = until(lambda: [text for text in client.hvals("unacked") if name in b64_body(text)])
-    assert [json.loads(text)[0]["headers"]["kwargsrepr"] for text in held] == ["…"]
+    # On a busy machine it may have been tried again meanwhile, and be held twice.
+    assert {json.loads(text)[0]["headers"]["kwargsrepr"] for text in held} == {"…"}
 
 
 def b64_body(text: str) -> str:

@@ -74,7 +74,7 @@ def test_a_child_that_died_before_its_commit_has_rolled_back(app: Duly, effects:
 def test_a_child_killed_at_its_hard_limit_has_rolled_back(app: Duly, effects: Effects) -> None:
     job = charges.stuck_at_first.enqueue(7)
     with working(app):
-        ended(app, job, timeout=15)
+        ended(app, job)
 
     assert (effects.all(), job.state()) == ([7], "done")
     # A busy machine may need more than the limit for a second child.
