@@ -18,7 +18,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, overload
@@ -146,6 +145,8 @@ def zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):
+        from difflib import get_close_matches  # long to load, and rarely needed
+
         near = get_close_matches(name, available_timezones(), n=1)
         hint = f"Did you mean {near[0]!r}?" if near else 'Use a name such as "Europe/Paris" or "UTC".'
         raise DefinitionError(f"timezone={name!r} is unknown here. {hint}") from None

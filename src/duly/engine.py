@@ -1,14 +1,20 @@
-"""`Duly`: the application together with the worker that runs it."""
+"""`Duly`: the application together with the worker that runs it.
+
+The worker is loaded when the first is made: a web application that only asks for work never needs it, and
+it is half of the package.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duly.app import App
-from duly.worker import Worker
+
+if TYPE_CHECKING:
+    from duly.worker import Worker
 
 
 class Duly(App):
@@ -19,11 +25,13 @@ class Duly(App):
 
     def worker(self, **options: Any) -> Worker:
         """A worker for this process: `async with app.worker(): …` serves on the caller's loop."""
+        from duly.worker import Worker
+
         return Worker(self, **options)
 
     def run(self, *, burst: bool = False, **options: Any) -> None:
         """Serve in this process until stopped; with burst=True until there is nothing to do."""
-        asyncio.run(serve(Worker(self, burst=burst, **options)))
+        asyncio.run(serve(self.worker(burst=burst, **options)))
 
 
 async def serve(worker: Worker) -> None:

@@ -48,7 +48,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import timedelta
-from difflib import get_close_matches
 
 from duly.urls import masked
 
@@ -294,6 +293,8 @@ class LeaseLost(BaseException):
 
 
 def _nearest(name: str, known: Collection[str], otherwise: str) -> str:
+    from difflib import get_close_matches  # long to load, and rarely needed
+
     near = get_close_matches(name, known, n=1)
     return f"Did you mean {near[0]!r}?" if near else otherwise
 
