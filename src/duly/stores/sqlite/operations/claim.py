@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import groupby
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from duly.ids import new_nonce
 from duly.job import Claim
@@ -54,6 +56,10 @@ class Candidate(NamedTuple):
     per_key: int
 
 
+TASK: Final = attrgetter("task")
+SERIAL: Final = attrgetter("serial")
+
+
 def claim(world: World, ask: Ask) -> Steps[Claimed]:
     yield from absorb(world)
     yield from _be_present(world, ask)
@@ -95,7 +101,7 @@ class Loan:
         self._world = world
         self._ask = ask
         self._room = room
-        self._seed = int(new_nonce(), 16) >> 2  # SQLite's integers are signed, and the generation is added
+        self._nonce = new_nonce()
         self._refused: set[str] = set()
         self._lent: list[tuple[int, Sequence[Candidate]]] = []
 
@@ -145,7 +151,7 @@ class Loan:
 
     def _serve(self, rank: int, rows: Sequence[Candidate]) -> Steps[None]:
         wanted = self._ask.limit - len(self.claims)
-        if all(row.serial is None for row in rows) and self._is_unlimited({row.task for row in rows}):
+        if set(map(SERIAL, rows)) <= {None} and self._is_unlimited(set(map(TASK, rows))):
             yield from self._write(rank, rows[:wanted], parked=())
         else:
             yield from self._choose(rank, rows, wanted)
@@ -183,11 +189,11 @@ class Loan:
         if parked:
             yield Statement(SQL["park"], {"generations": pack(parked)})
         if lent:
-            generations = pack([row.generation for row in lent])
-            loan = {"generations": generations, "seed": self._seed, "worker": self._ask.worker}
+            generations = pack([row[1] for row in lent])
+            loan = {"generations": generations, "nonce": self._nonce, "worker": self._ask.worker}
             yield Statement(SQL["lend"], loan)
             self._lent.append((rank, lent))
-            self.claims += _claims(lent, self._seed)
+            self.claims += _claims(lent, self._nonce)
 
     def _park_refused(self, ready: Sequence[Track]) -> Steps[None]:
         """In lanes that may start nothing now, jobs behind a run leave the ready set all the same."""
@@ -212,14 +218,19 @@ class Loan:
         return runs - later >= per_key
 
 
-def _claims(lent: Sequence[Candidate], seed: int) -> list[Claim]:
-    """Spelled out and in one go: this is where a claim spends its Python."""
+def _claims(lent: Sequence[Candidate], nonce: str) -> list[Claim]:
+    """Spelled out and in one go: this is where a claim spends its Python.
+
+    One nonce serves a whole claim, as a fence names the job beside it. Jobs of one put are due at one moment,
+    so most of the conversions are those of the row before.
+    """
+    instants = _Instants()
     return [
         Claim._make(
             (
                 job_id,
                 epoch,
-                f"{seed + generation:016x}",
+                nonce,
                 task,
                 queue,
                 key,
@@ -230,9 +241,9 @@ def _claims(lent: Sequence[Candidate], seed: int) -> list[Claim]:
                 deferrals,
                 cycle,
                 is_suspect == 1,
-                instant(due),
-                tick if tick is None else instant(tick),
-                failure if failure is None else instant(failure),
+                instants[due],
+                tick if tick is None else instants[tick],
+                failure if failure is None else instants[failure],
                 context,
             )
         )
@@ -241,6 +252,14 @@ def _claims(lent: Sequence[Candidate], seed: int) -> list[Claim]:
             is_suspect, due, tick, failure, context, _, _
         ) in lent
     ]  # fmt: skip
+
+
+class _Instants(dict[int, datetime]):
+    """Each moment of a batch is converted once."""
+
+    def __missing__(self, stamped: int) -> datetime:
+        found = self[stamped] = instant(stamped)
+        return found
 
 
 # --- when to ask again --------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from duly.job import HistoryLine, Job, State
 from duly.stores.contract import Census, Page, Scope, Selection, Standing
@@ -80,7 +81,9 @@ def _pending(selection: Selection) -> Steps[list[Job]]:
 def census(world: World, *, with_finished: bool) -> Steps[Census]:
     """Counts for people."""
     live = yield Statement(SQL["census"])
-    ended = (yield Statement(SQL["census of finished"])) if with_finished else []
+    ended: Sequence[tuple[Any, ...]] = (
+        (yield Statement(SQL["census of finished"])) if with_finished else []
+    )
     jobs = {(task, queue, State(state)): size for task, queue, state, size in (*live, *ended)}
     oldest: dict[str, datetime] = {}
     for queue, _, _, ready_at in (yield Statement(CLAIM["lanes"])):

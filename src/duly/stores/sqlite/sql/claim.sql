@@ -60,9 +60,8 @@ where serial in (select value from json_each(:serials))
 group by serial
 
 -- name: lend
--- One random number per claim; the generation sets its jobs apart.
 update duly_job
-set state = 'running', epoch = epoch + 1, nonce = printf('%016x', :seed + generation), worker = :worker,
+set state = 'running', epoch = epoch + 1, nonce = :nonce, worker = :worker,
     has_begun = 0, began_isolated = 0, progress = null, wish = nullif(wish, 'hurry')
 where generation in (select value from json_each(:generations))
 
