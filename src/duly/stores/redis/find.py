@@ -5,6 +5,7 @@ Jobs that change while the walk goes on are seen as they are when it comes to th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,10 +21,17 @@ ERROR = 19
 """Where a job, as it is sent, has its error."""
 PORTION = 500
 """Jobs looked at by one script."""
+PLAIN = re.compile("[a-z0-9 _.:@,-]+")
+"""Letters that every JSON writes as they are, so that the server can tell where they cannot be."""
 
 
 def find(selection: Selection, page: Page) -> Steps[list[Job]]:
     """A page of jobs, newest request first."""
+    if selection.error and not selection.ids:
+        ids = yield from all_ids(selection, page.limit, before=page.before)
+        if not ids:
+            return []
+        selection, page = Selection(ids=tuple(ids)), Page(len(ids), with_history=page.with_history)
     jobs: list[Job] = []
     before = page.before
     while len(jobs) < page.limit:
@@ -48,8 +56,9 @@ def search(selection: Selection, search: Search) -> Steps[Found]:
 def _searched(selection: Selection, search: Search) -> Steps[tuple[list[str], int | None]]:
     ids: list[str] = []
     last, before, left = 0, search.before, search.depth
+    texts = {"only_texts": True, "plainly": _plainly(search.text)}
     while left > 0:
-        values = _walk(selection, before, min(PORTION, left)) | {"only_texts": True}
+        values = _walk(selection, before, min(PORTION, left)) | texts
         found, [before] = yield Statement("find", values)
         for job_id, generation, key, error, arguments, _ in found:
             if _has_error(selection, error) and search.fits(key, arguments, error):
@@ -79,16 +88,18 @@ def failures(limit: int) -> Steps[list[FailureGroup]]:
     ]
 
 
-def all_ids(selection: Selection, limit: int | None, *, spares: Sequence[str] = ()) -> Steps[list[str]]:
+def all_ids(
+    selection: Selection, limit: int | None, *, spares: Sequence[str] = (), before: int | None = None
+) -> Steps[list[str]]:
     """The ids of a selection, newest request first, without the queues it spares."""
     if selection.ids and not selection.error and limit is not None and len(selection.ids) <= limit:
         return list(selection.ids)  # whoever acts on them checks the rest
     ids: list[str] = []
-    before: int | None = None
     while limit is None or len(ids) < limit:
         values = _walk(selection, before, None, spares) | {
             "only_ids": True,
             "with_error": bool(selection.error),
+            "plainly": _plainly(selection.error),
         }
         found, [before] = yield Statement("find", values)
         ids += [job_id for job_id, error in found if _has_error(selection, error)]
@@ -105,6 +116,12 @@ def _walk(
         "before": False if before is None else before,
         "limit": False if limit is None else limit,
     }
+
+
+def _plainly(text: str | None) -> str | bool:
+    """The text, where the server can tell that it is not there without knowing the case of every letter."""
+    wanted = legible(text or "").lower()
+    return wanted if PLAIN.fullmatch(wanted) else False
 
 
 def _has_error(selection: Selection, error: str | None) -> bool:

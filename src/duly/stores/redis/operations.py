@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import count, repeat
 from typing import Any, Final, TypeVar
 
+from duly.bundle import Bundle, patterns
 from duly.ids import new_nonce
 from duly.job import LIVE, Decision, Delivery, Fence, Job, Request, State
 from duly.lifecycle import Settled
@@ -44,11 +46,12 @@ from duly.stores.redis.packing import (
     ask_values,
     card_text,
     fence_values,
+    goes_straight,
     packed,
     parcel_values,
+    put_values,
     read_card,
-    read_claim,
-    request_values,
+    read_claims,
     selection_values,
     settlement_values,
 )
@@ -58,6 +61,7 @@ T = TypeVar("T")
 
 LARGEST_PUT: Final = 1000
 """Requests per script: the server does nothing else meanwhile. A longer list is several atomic puts."""
+_SETTLED: Final = {str(answer): answer for answer in Settled}
 ORDERS: Final[dict[type[Amendment], str]] = {
     Cancel: "cancel",
     Delete: "delete",
@@ -68,19 +72,38 @@ ORDERS: Final[dict[type[Amendment], str]] = {
 
 def _claimed(values: Sequence[Any], nonce: str) -> Claimed:
     claims, next_at, now = values
-    return Claimed([read_claim(one, nonce) for one in claims], instant_or_none(next_at), instant(now))
+    return Claimed(read_claims(claims, nonce), instant_or_none(next_at), instant(now))
+
+
+def _answers(words: Sequence[str]) -> list[Settled]:
+    return list(map(_SETTLED.__getitem__, words))
 
 
 def _portions(values: Sequence[Any]) -> list[Sequence[Any]]:
     return [values[at : at + LARGEST_PUT] for at in range(0, len(values), LARGEST_PUT)]
 
 
-def _placing(script: str, parts: Sequence[bytes]) -> Steps[list[Placed]]:
+def _putting(requests: Sequence[Request]) -> Steps[list[Placed]]:
+    # All are packed before the first is sent: one that cannot be stored keeps the others out too.
+    parts = [packed(put_values(part)) for part in _portions(requests)]
+    is_straight = goes_straight(requests)
     placed: list[Placed] = []
-    for part in parts:
-        rows = yield Statement(script, part)
-        placed += [Placed(job_id, generation, Decision(decision)) for job_id, generation, decision in rows]
+    for part, given in zip(_portions(requests), parts, strict=True):
+        answer: Sequence[Any] = (yield Statement("straight", given)) if is_straight else ()
+        if not answer:
+            answer = yield Statement("put", given)
+        placed += _in_order(part, answer[0]) if isinstance(answer[0], int) else _each(answer)
     return placed
+
+
+def _in_order(requests: Sequence[Request], first: int) -> list[Placed]:
+    """All of them created, each with the next generation."""
+    ids = requests.ids if isinstance(requests, Bundle) else [request.id for request in requests]
+    return list(map(Placed, ids, count(first), repeat(Decision.CREATED)))
+
+
+def _each(rows: Sequence[Any]) -> list[Placed]:
+    return [Placed(job_id, generation, Decision(decision)) for job_id, generation, decision in rows]
 
 
 def reading(name: str, steps: Callable[[], Steps[T]]) -> Operation[T]:
@@ -98,11 +121,9 @@ class Operations:
 
     def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         def steps() -> Steps[list[Placed]]:
-            for delivery in {request.delivery for request in requests}:
+            for delivery in {request.delivery for request in patterns(requests)}:
                 self.check_delivery(delivery)
-            values = [request_values(request) for request in requests]
-            # All are packed before the first is sent: one that cannot be stored keeps the others out too.
-            return (yield from _placing("put", [packed(part) for part in _portions(values)]))
+            return (yield from _putting(requests))
 
         return Operation("put", steps)
 
@@ -115,8 +136,10 @@ class Operations:
                 self.check_delivery(delivery)
             given = {"outbox": outbox, "remembered": span(REMEMBERED)}
             values = [parcel_values(parcel) for parcel in parcels]
-            parts = [packed(given | {"parcels": part}) for part in _portions(values)]
-            return (yield from _placing("deliver", parts))
+            placed: list[Placed] = []
+            for part in [packed(given | {"parcels": part}) for part in _portions(values)]:
+                placed += _each((yield Statement("deliver", part)))
+            return placed
 
         return Operation("deliver", steps)
 
@@ -132,7 +155,7 @@ class Operations:
         def steps() -> Steps[list[Settled]]:
             values = [settlement_values(one) for one in settlements]
             [answers] = yield Statement("settle", {"worker": worker, "settlements": values})
-            return [Settled(answer) for answer in answers]
+            return _answers(answers)
 
         return Operation("settle", steps)
 
@@ -141,7 +164,7 @@ class Operations:
             nonce = new_nonce()
             values = [settlement_values(one) for one in settlements]
             answers, claimed = yield Statement("turn", {"settlements": values, "ask": ask_values(ask, nonce)})
-            return Turned([Settled(answer) for answer in answers], _claimed(claimed, nonce))
+            return Turned(_answers(answers), _claimed(claimed, nonce))
 
         return Operation("turn", steps)
 

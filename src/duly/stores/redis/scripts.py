@@ -20,6 +20,7 @@ Parts = tuple[str, ...]
 PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
     "open": (("start",), ()),
     "put": ((*_GATED, "plain"), _PUTTING),
+    "straight": (("start", "house", "gate"), ()),
     "deliver": ((*_GATED, "delivered", "plain"), _PUTTING),
     "claim": ((*_GROUND, "house", "plain", *_LENDING), (*_ROWS, "recovery", "expiry", "candidates")),
     "settle": ((*_GROUND, "house", "plain", "ending"), (*_PUTTING, "settling")),

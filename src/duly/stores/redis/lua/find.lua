@@ -1,12 +1,13 @@
 -- find: jobs of a selection, newest request first; reads, never changes. One call looks at a bounded number
 -- of jobs: the second answer says below which generation to go on, or null at the end.
--- [[job, …], [where to go on]]; with `only_texts` of a job [id, generation, key, error, arguments, context]
+-- [[job, …], [where to go on]]; with `only_texts` of a job [id, generation, key, error, arguments, context].
+-- `plainly` is a text in small letters that JSON never escapes: jobs in which it cannot stand are left out.
 
 local selecting, showing, index, rows = need("selecting", "showing", "index", "rows")
 
-local AT_ONCE = 500
-
 local selection = selecting.read(given.selection)
+local AT_ONCE = selecting.is_narrow(selection) and not given.only_texts and 2000 or 500
+local MOST_CAUSES = 200
 local below = given.before and "(" .. whole(given.before) or "+inf"
 
 local function newest_in(name)
@@ -30,6 +31,13 @@ local function lists()
         return { "key:" .. selection.key }
     elseif selection.fingerprint then
         return { "fingerprint:" .. selection.fingerprint }
+    elseif selection.with_error and call("ZCARD", prefix .. "failures") <= MOST_CAUSES then
+        local names = call("ZRANGE", prefix .. "failures", 0, -1)
+        for place, name in ipairs(names) do
+            names[place] = "fingerprint:" .. name
+        end
+        AT_ONCE = math.max(20, math.floor(AT_ONCE / math.max(1, #names)))
+        return names
     elseif not selection.states or selection.states.done then
         return { "all" }
     end
@@ -44,10 +52,24 @@ local function lists()
     return names
 end
 
+-- Of one list, which is most of what is walked: without the scores of all those that are passed over.
+local function next_of(name)
+    local ids = call("ZREVRANGEBYSCORE", prefix .. name, below, "-inf", "LIMIT", 0, AT_ONCE)
+    local last = #ids == AT_ONCE and tonumber(call("ZSCORE", prefix .. name, ids[#ids])) or nil
+    if not selecting.is_narrow(selection) then
+        return ids, last
+    end -- the newest come first, so one more than asked for is enough
+    local is_sure = not selection.key and not selection.fingerprint and not given.plainly
+    return selecting.sifted(ids, selection, is_sure and given.limit and given.limit + 1 or nil), last
+end
+
 -- Ids in falling order of generation, and where the next call goes on.
 local function next_ids()
-    local entries, last = {}, nil
-    for _, name in ipairs(lists()) do
+    local entries, last, names = {}, nil, lists()
+    if #names == 1 then
+        return next_of(names[1])
+    end
+    for _, name in ipairs(names) do
         local found = newest_in(name)
         for place = 1, #found, 2 do
             entries[#entries + 1] = { id = found[place], generation = tonumber(found[place + 1]) }
@@ -62,7 +84,7 @@ local function next_ids()
             ids[#ids + 1] = entry.id
         end
     end
-    return ids, last
+    return selecting.is_narrow(selection) and selecting.sifted(ids, selection) or ids, last
 end
 
 local function is_only_running()
@@ -74,8 +96,13 @@ if selection.ids[1] then
     ids = selection.ids
 elseif is_only_running() and not selection.key and not selection.fingerprint then
     ids = running_ids()
-else
+elseif selecting.is_there(selection) then
     ids, last = next_ids()
+else
+    ids = {}
+end
+if given.plainly then
+    ids = selecting.plausible(ids, given.plainly, given.only_texts and { "state", "error", "body" } or { "error" })
 end
 local page = {}
 for _, row in ipairs(selecting.matching(ids, selection)) do
@@ -89,7 +116,8 @@ end
 if given.only_texts then
     local bodies, errors, shown = showing.texts_of("body", page), showing.texts_of("error", page), {}
     for place, row in ipairs(page) do
-        local texts = show_all({ row.id, row.generation, row.is_keyed and rows.open(row).key or nil, errors[place] }, 4)
+        local key = row.is_keyed and rows.open(row).key or nil
+        local texts = show_all({ row.id, row.generation, key, errors[place] }, 4)
         shown[place] = texts:sub(1, -2) .. "," .. (bodies[place] or '"",""') .. "]"
     end
     return "[[" .. concat(shown, ",") .. "],[" .. show(last) .. "]]"

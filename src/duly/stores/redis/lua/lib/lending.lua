@@ -162,7 +162,7 @@ do
             return heads[place] .. body .. tails[place]
         end
         local head = "[" .. json(row.id) .. "," .. naming.lane_named(row.lane).shown .. "," .. row.shown .. ","
-        return head .. body .. format(",%d,%.0f]", row.epoch, row.generation)
+        return head .. body .. format(",%d,%d]", row.epoch, row.generation)
     end
 
     local function show_claims()

@@ -37,7 +37,7 @@ do
 
     -- Equal scores go by the text of the member; so it begins with the number that decides between equals.
     function naming.numbered(number, id)
-        return format("%016.0f", number) .. id
+        return format("%016d", number) .. id
     end
 
     function naming.denumbered(member)

@@ -13,6 +13,7 @@ do
     local now_shown = whole(now)
     local states, bodies, everything, left, forgotten, unmarked, emptied
     local ready, lent, released, counts, begun, moved, workers_shown
+    local shaped, shape -- a request, and what is made of it
 
     local function begin()
         states, bodies, everything, left, forgotten, unmarked, emptied = {}, {}, {}, {}, {}, {}, {}
@@ -60,33 +61,49 @@ do
         end
     end
 
+    -- What a new job has of its request beside id, body and generation. Those of a bundle come in one table,
+    -- so it is made once for all of them.
+    local function shape_of(values)
+        if shaped == values then
+            return shape
+        end
+        local key, at, tick = values[5] or nil, values[21] or now, values[19] or nil
+        local due = values[7] or (values[8] and at + values[8]) or at
+        shaped = values
+        shape = {
+            lane = naming.lane_of(values[2], values[3], values[4]),
+            due = due,
+            due_shown = whole(due),
+            flags = (key or values[6]) and KEYED or 0,
+            shown = show(key) .. ",0,0,0,0,false," .. whole(due) .. "," .. show(tick) .. ",null",
+            rest = pack(0, 0, 0, due, nil, nil, nil, at, nil, key, values[11], values[12], values[18],
+                values[17], tick, values[15], nil),
+        }
+        return shape
+    end
+
     -- Answers the generation of the new job, or nil if it takes more than this.
-    -- The values of a request are in the order that requests.read names.
+    -- The values of a request are in the order that requests.read names. Scores are given as text: the server
+    -- would print a number with 17 digits first.
     function plain.create(values)
         local id, key, serial = values[1], values[5] or nil, values[6] or nil
         if not (asks_little(values) and has_only(serial, 0)) then
             return nil
         end
         local generation = pending.count_up()
-        local lane = naming.lane_of(values[2], values[3], values[4])
-        local at = values[21] or now
-        local due = values[7] or (values[8] and at + values[8]) or at
-        local tick = values[19] or nil
-        local shown = show(key) .. ",0,0,0,0,false," .. whole(due) .. "," .. show(tick) .. ",null"
-        local flags = (key or serial) and KEYED or 0
-        local rest = pack(0, 0, 0, due, nil, nil, nil, at, nil, key, values[11], values[12], values[18],
-            values[17], tick, values[15], nil)
-        keep(id, pack("waiting", flags, generation, generation, 0, 0, 0, due, nil, values[16], NOBODYS, "",
-            lane.name, "", shown, nil, serial, rest))
+        local new = shape_of(values)
+        keep(id, pack("waiting", new.flags, generation, generation, 0, 0, 0, new.due, nil, values[16], NOBODYS, "",
+            new.lane.name, "", new.shown, nil, serial, new.rest))
         if serial then
             begin_serial(serial, key, id, generation)
         end
-        local queued = kept(ready, lane)
+        local queued = kept(ready, new.lane)
         local place, twice = #queued, #bodies
-        queued[place + 1], queued[place + 2] = due, numbered(generation, id)
+        local number = format("%016d", generation)
+        queued[place + 1], queued[place + 2] = new.due_shown, number .. id
         bodies[twice + 1], bodies[twice + 2] = id, values[20]
-        everything[twice + 1], everything[twice + 2] = generation, id
-        count(lane, "waiting", 1)
+        everything[twice + 1], everything[twice + 2] = number, id
+        count(new.lane, "waiting", 1)
         pending.is_ready = true
         return generation
     end
@@ -116,7 +133,7 @@ do
         count(lane, "waiting", -1)
         count(lane, "running", 1)
         local head = "[" .. json(id) .. "," .. lane.shown .. "," .. shown .. ","
-        return head, format(",%d,%.0f]", epoch, generation), ready_at, generation
+        return head, format(",%d,%d]", epoch, generation), ready_at, generation
     end
 
     -- Whether a run that ended without a result, follow-ups or earlier lines is recorded now.
@@ -131,7 +148,7 @@ do
         elseif not is_plain(flags, serial) then
             return false
         end
-        local line = "[" .. now_shown .. format(',"done",%d,%.0f,%d,', epoch, generation, attempt)
+        local line = "[" .. now_shown .. format(',"done",%d,%d,%d,', epoch, generation, attempt)
         line = line .. shown_worker(worker) .. "," .. (started_at and whole(started_at) or "null") .. ',""]'
         keep(id, pack("done", flags, generation, born, epoch, 1, attempt, ready_at, now, keep_done, nonce, worker,
             name, "", shown, line, serial, rest))
@@ -142,7 +159,7 @@ do
         held[#held + 1] = id
         left[#left + 1] = id
         local place = #forgotten
-        forgotten[place + 1], forgotten[place + 2] = now + keep_done, numbered(born, id)
+        forgotten[place + 1], forgotten[place + 2] = whole(now + keep_done), numbered(born, id)
         local lane = naming.lane_named(name)
         count(lane, "running", -1)
         count(lane, "done", 1)

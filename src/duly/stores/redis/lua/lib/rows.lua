@@ -206,7 +206,7 @@ do
         local line = concat({
             "[" .. whole(now),
             json(event),
-            format("%d,%.0f,%d", row.epoch, row.generation, row.attempt),
+            format("%d,%d,%d", row.epoch, row.generation, row.attempt),
             json(row.worker),
             show(started_at or nil),
             json(words) .. "]",
