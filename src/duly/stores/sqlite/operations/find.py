@@ -81,9 +81,7 @@ def _pending(selection: Selection) -> Steps[list[Job]]:
 def census(world: World, *, with_finished: bool) -> Steps[Census]:
     """Counts for people."""
     live = yield Statement(SQL["census"])
-    ended: Sequence[tuple[Any, ...]] = (
-        (yield Statement(SQL["census of finished"])) if with_finished else []
-    )
+    ended: Sequence[tuple[Any, ...]] = (yield Statement(SQL["census of finished"])) if with_finished else []
     jobs = {(task, queue, State(state)): size for task, queue, state, size in (*live, *ended)}
     oldest: dict[str, datetime] = {}
     for queue, _, _, ready_at in (yield Statement(CLAIM["lanes"])):
