@@ -9,18 +9,14 @@ from __future__ import annotations
 import logging
 import math
 import os
-import traceback
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Any, Literal, Protocol
 
-from duly import codec
+from duly import codec, context
 from duly.durations import Duration, duration, moment
 from duly.errors import (
     ArgumentsTooLarge,
@@ -37,35 +33,11 @@ from duly.kinds.outcome import Effects, Ended, Ending, Raised, Returned
 from duly.lifecycle import Verdict, named
 from duly.options import Options
 from duly.retry import Retry, next_grant, next_try
+from duly.signals import Progress, Signal, Throttle
+from duly.tracebacks import clean, describe
 from duly.tracing import begin_run
 
-TRACEBACK_LIMIT = 16_000
-ENGINE = str(Path(__file__).parent)
-
 current_run: ContextVar[Run | None] = ContextVar("duly_current_run", default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run says it is."""
-
-    done: float
-    total: float | None = None
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Throttle:
-    """A wish to hold a task's lane, for this process or for all."""
-
-    task: str
-    wait: timedelta
-    scope: Literal["cluster", "process"] = "cluster"
-    reason: str = ""
-
-
-Signal = Progress | Throttle
-"""What cannot wait for the run's end."""
 
 
 class Binding(Protocol):
@@ -85,6 +57,19 @@ class Binding(Protocol):
 class Run:
     """One try at one job, as its body sees it."""
 
+    # Most runs keep these as they are; set here, they cost a run nothing.
+    _binding: Binding | None = None
+    _effects: Effects | None = None
+    _has_ended = False
+    has_completed = False
+    """The body has called `complete`: what it asks for from here on is no part of its end."""
+    is_lost = False
+    """The lease is gone: what the run asks of Duly is refused."""
+    superseded = False
+    """True once a newer request replaced this one or its lease was lost: nothing it says counts."""
+    cancelled = False
+    """True once somebody asked this run to stop."""
+
     def __init__(
         self,
         claim: Claim,
@@ -92,25 +77,40 @@ class Run:
         tell: Callable[[Signal], None],
         *,
         is_perpetual: bool = True,
-        binding: Binding | None = None,
+        binding: Binding | Callable[[], Binding] | None = None,
     ) -> None:
+        """`binding` may be the way to one: few bodies ask for it."""
         self._claim = claim
-        self.binding = binding
+        self._bind = binding
         self._options = options
         self._tell = tell
         self._is_perpetual = is_perpetual
-        self.effects = Effects()
         self._ending = Lock()
-        self._has_ended = False
-        self.has_completed = False
-        """The body has called `complete`: what it asks for from here on is no part of its end."""
         self._process = os.getpid()
-        self.is_lost = False
-        """The lease is gone: what the run asks of Duly is refused."""
-        self.superseded = False
-        """True once a newer request replaced this one or its lease was lost: nothing it says counts."""
-        self.cancelled = False
-        """True once somebody asked this run to stop."""
+
+    @property
+    def binding(self) -> Binding | None:
+        """What ties the run to a transaction; None where nothing does."""
+        if self._binding is None and self._bind is not None:
+            self._binding = self._bind() if callable(self._bind) else self._bind
+        return self._binding
+
+    @property
+    def bound(self) -> Binding | None:
+        """The same, if somebody has asked for it."""
+        return self._binding
+
+    @property
+    def effects(self) -> Effects:
+        """What the body asked for."""
+        if self._effects is None:
+            self._effects = Effects()
+        return self._effects
+
+    @property
+    def has_asked(self) -> bool:
+        """False of most bodies: they asked for nothing."""
+        return self._effects is not None
 
     @property
     def id(self) -> str:
@@ -267,11 +267,6 @@ def _number(value: object) -> float:
     raise BadRequest(f"run.progress({value!r}) is not a number of steps: pass an int or a finite float.")
 
 
-def clean(text: str) -> str:
-    """Text every store takes: lone surrogates and NUL are written out."""
-    return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
-
-
 def log_context(claim: Claim) -> dict[str, object]:
     """What every log line of a run carries."""
     return {
@@ -283,22 +278,36 @@ def log_context(claim: Claim) -> dict[str, object]:
     }
 
 
-@contextmanager
-def as_current(run: Run) -> Generator[None]:
-    """Requests made inside belong to this run, and so do spans."""
-    token = current_run.set(run)
-    span = begin_run(run._claim)  # pyright: ignore[reportPrivateUsage]
-    try:
-        yield
-    except BaseException as error:
-        if span is not None:
-            span.failed(error)
-        raise
-    finally:
-        run.end()
-        if span is not None:
-            span.end()
-        current_run.reset(token)
+class as_current:  # noqa: N801  reads like a function where it is used
+    """Requests made inside belong to this run, and so do spans; what its request was made under is bound.
+
+    A class, because every run enters it: a generator would cost it a microsecond.
+    """
+
+    __slots__ = ("_restored", "_run", "_span", "_token")
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __enter__(self) -> None:
+        claim = self._run._claim  # pyright: ignore[reportPrivateUsage]
+        self._token = current_run.set(self._run)
+        self._span = begin_run(claim)
+        self._restored = None if claim.context == context.NOTHING else context.restored(claim.context)
+        if self._restored is not None:
+            self._restored.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._restored is not None:
+            self._restored.__exit__()
+        self._run.end()
+        if self._span is not None:
+            if error is not None:
+                self._span.failed(error)
+            self._span.end()
+        current_run.reset(self._token)
 
 
 def returned(options: Options, value: Any) -> Ending:
@@ -366,26 +375,6 @@ def decide(
     """The verdict of the task's kind."""
     ended = Ended(options, claim, ending, effects)
     return named(oneshot.decide(ended) if cycle is None else perpetual.decide(ended, cycle))
-
-
-def describe(error: BaseException) -> str:
-    """Traceback and message as text, from the body on, also for exceptions whose own text is broken."""
-    try:
-        text = "".join(
-            traceback.format_exception(type(error), error, _from_body(error.__traceback__))
-        ).rstrip()
-    except Exception:
-        text = f"{type(error).__module__}.{type(error).__qualname__} (its text cannot be shown)"
-    text = clean(text)
-    return text if len(text) <= TRACEBACK_LIMIT else "… " + text[-TRACEBACK_LIMIT:]
-
-
-def _from_body(trace: TracebackType | None) -> TracebackType | None:
-    """Without the engine's own frames at the top; all of them when there is nothing else."""
-    part = trace
-    while part is not None and part.tb_frame.f_code.co_filename.startswith(ENGINE):
-        part = part.tb_next
-    return part or trace
 
 
 def failed(options: Options, cycle: perpetual.Cycle | None, claim: Claim, error: str, reason: str) -> Verdict:

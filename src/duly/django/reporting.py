@@ -34,8 +34,9 @@ from duly.django.values import plain
 from duly.errors import JobFailed
 from duly.events import Event
 from duly.job import Claim
-from duly.run import Run, describe
+from duly.run import Run
 from duly.stores.contract import Page, Selection
+from duly.tracebacks import describe
 
 ENDS: Final = ("done", "fail", "skip")
 """Events after which there is nothing more to come."""

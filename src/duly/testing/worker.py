@@ -21,7 +21,8 @@ from duly.errors import DulyError, LeaseLost, SoftLimitExceeded
 from duly.job import Claim, Delivery, State
 from duly.kinds.outcome import Ending
 from duly.lifecycle import Release, Settled, error_of
-from duly.run import Run, Signal, Throttle, as_current, raised, returned
+from duly.run import Run, as_current, raised, returned
+from duly.signals import Signal, Throttle
 from duly.stores.contract import Ask, Claimed, Scope, Settlement, Switch, WorkerCard
 from duly.testing.drive import Body
 from duly.testing.ran import Ran, record
@@ -31,8 +32,8 @@ from duly.worker.doubts import sort_out
 from duly.worker.endings import Concluded, judge, outcome_of, settlement_of, tell_end, undecodable
 from duly.worker.failures import hook_call
 from duly.worker.hand import Hand, Holding
+from duly.worker.hearing import packed_progress
 from duly.worker.lanes import Lanes
-from duly.worker.pump import packed_progress
 from duly.worker.turns import take_turns
 
 NO_CHANCE: Final = 0.0

@@ -5,24 +5,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
 
 from duly import context, run
 from duly.errors import DulyError
 from duly.events import Event, Events
+from duly.ids import spread
 from duly.job import Delivery, Request
 from duly.kinds.outcome import Effects, Ending
-from duly.lifecycle import EVENTS, Release, Settled, Verdict, error_of
-from duly.run import decide, describe, log_context
+from duly.lifecycle import EVENTS, Done, Release, Settled, Verdict, error_of
+from duly.run import Run, decide, log_context, raised, returned
 from duly.stores.contract import Settlement
+from duly.tracebacks import describe
 from duly.worker.failures import failure_of, hooks_for
 from duly.worker.hand import Halt, Holding
 
 log = logging.getLogger("duly.worker")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Concluded:
-    """A run's end. Whether it still counts is for the store to say, by its fence."""
+    """A run's end. Whether it still counts is for the store to say, by its fence.
+
+    A value, though not frozen: that would cost every run most of a microsecond.
+    """
 
     holding: Holding
     verdict: Verdict
@@ -48,6 +55,31 @@ class Concluded:
         while error is not None and getattr(error, "sqlstate", None) != "25P03":
             error = getattr(error, "orig", None) or error.__cause__
         return error is not None
+
+
+DONE: Final = Done()
+"""The end of most runs: one value for all of them, which whoever settles can tell by its identity."""
+
+
+def returned_with(holding: Holding, run: Run, value: Any) -> Concluded:
+    """The body came back."""
+    task = holding.task
+    if task.cycle is None and task.options.keep_result is None and not run.has_asked:
+        return Concluded(holding, DONE, (), None, None, None, True)  # noqa: FBT003  half the price of by name
+    verdict = judge(holding, run.effects, lambda: returned(task.options, value))
+    return Concluded(holding, verdict, tuple(run.effects.requests), has_returned=True)
+
+
+def raised_with(holding: Holding, run: Run, error: BaseException, now: datetime) -> Concluded:
+    """The body raised."""
+    claim, options = holding.claim, holding.task.options
+    verdict = judge(holding, run.effects, lambda: raised(options, claim, error, now=now, spread=spread()))
+    return Concluded(holding, verdict, tuple(run.effects.requests), cause=error)
+
+
+def halted(holding: Holding, run: Run, error: BaseException, note: str) -> Concluded:
+    """The body was stopped from outside."""
+    return Concluded(holding, handed_back(holding, note), tuple(run.effects.requests), cause=error)
 
 
 def judge(holding: Holding, effects: Effects, ending: Callable[[], Ending]) -> Verdict:
@@ -79,9 +111,10 @@ def handed_back(holding: Holding, note: str) -> Verdict:
 def settlement_of(ended: Concluded, *, is_conditional: bool = False) -> Settlement:
     """The verdict, with the requests that must be stored with it or not at all."""
     holding, verdict = ended.holding, ended.verdict
+    if verdict is DONE and not is_conditional:
+        return Settlement(holding.fence, verdict, holding.started_at, ended.then)
     then = (*ended.then, *hooks_for(holding, verdict))
-    fence, started_at = holding.claim.fence, holding.started_at
-    return Settlement(fence, verdict, started_at, then, is_conditional=is_conditional)
+    return Settlement(holding.fence, verdict, holding.started_at, then, is_conditional=is_conditional)
 
 
 def outcome_of(verdict: Verdict, answer: Settled, halt: Halt | None = None) -> str:
@@ -93,6 +126,8 @@ def outcome_of(verdict: Verdict, answer: Settled, halt: Halt | None = None) -> s
 
 def tell_end(events: Events, ended: Concluded, answer: Settled, seconds: float) -> None:
     """Log what a person should know, and tell whoever listens, in the context its request was made under."""
+    if answer is Settled.SETTLED and ended.verdict is DONE and not events.is_heard:
+        return  # most ends are news to nobody
     with context.restored(ended.holding.claim.context):
         _log_end(ended, answer)
         if events.is_heard:

@@ -23,7 +23,8 @@ from duly.executors.limits import run_async
 from duly.ids import spread
 from duly.job import Claim, Request
 from duly.lifecycle import Settled, Verdict
-from duly.run import UNDECODABLE, Run, Signal, as_current, decide, failed, raised, returned
+from duly.run import UNDECODABLE, Run, as_current, decide, failed, raised, returned
+from duly.signals import Signal
 from duly.task import Task
 from duly.worker.binding import Binding
 from duly.worker.closing import undisturbed

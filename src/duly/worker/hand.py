@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol
 
 from duly.app import AnyTask
 from duly.job import Claim, Fence
-from duly.run import Run
+from duly.run import Binding, Run
+from duly.signals import Signal
 
 
 class Halt(StrEnum):
@@ -22,27 +24,71 @@ class Halt(StrEnum):
     HANDED_BACK = "handed back"
 
 
-@dataclass(slots=True, eq=False)
-class Holding:
-    """A claim in hand, and the run it becomes."""
+class Host(Protocol):
+    """Where a run happens: what it says goes there, and so does its wish for a transaction."""
 
-    claim: Claim
-    task: AnyTask
-    run: Run | None = None
-    started_at: datetime | None = None
-    started: float = 0.0
-    """Monotonic, for durations."""
-    has_begun: bool = False
-    """Its start was recorded in the store."""
-    halt: Halt | None = None
-    stop_body: Callable[[], None] | None = None
-    """Ends the body where that is possible; None before it starts and for threads."""
-    force: Callable[[], object] | None = None
-    """Interrupts a thread's body, for the moment before the process ends."""
-    lent_at: datetime | None = None
-    """By the store's clock."""
-    taken: float = 0.0
-    """The same moment by ours, monotonic."""
+    def tell(self, holding: Holding, signal: Signal, /) -> None: ...
+    def bind(self, holding: Holding, /) -> Binding: ...
+
+
+class Holding:
+    """A claim in hand, and the run it becomes. Written out, since tens of thousands are made each second."""
+
+    __slots__ = (
+        "body",
+        "claim",
+        "fence",
+        "force",
+        "halt",
+        "has_begun",
+        "host",
+        "lent_at",
+        "run",
+        "started",
+        "started_at",
+        "stop_body",
+        "taken",
+        "task",
+    )
+
+    def __init__(
+        self,
+        claim: Claim,
+        task: AnyTask,
+        host: Host | None = None,
+        *,
+        started_at: datetime | None = None,
+        lent_at: datetime | None = None,
+        taken: float = 0.0,
+    ) -> None:
+        """`lent_at` is by the store's clock, `taken` the same moment by ours, monotonic."""
+        self.claim = claim
+        self.task = task
+        self.host = host
+        self.fence = claim.fence
+        self.run: Run | None = None
+        self.started_at = started_at
+        self.started = 0.0  # monotonic, for durations
+        self.has_begun = False  # its start was recorded in the store
+        self.halt: Halt | None = None
+        self.body: asyncio.Task[None] | None = None
+        """On the loop: kept here, since the loop itself would not keep it alive."""
+        self.stop_body: Callable[[], None] | None = None
+        """Ends the body, where more is to be done than to cancel it; None before it starts and in threads."""
+        self.force: Callable[[], object] | None = None
+        """Interrupts a thread's body, for the moment before the process ends."""
+        self.lent_at = lent_at
+        self.taken = taken
+
+    def tell(self, signal: Signal) -> None:
+        """Progress or a throttle from the running body."""
+        if self.host is not None:
+            self.host.tell(self, signal)
+
+    def bind(self) -> Binding:
+        """What ties the run to a transaction, for a body that asks for one."""
+        assert self.host is not None
+        return self.host.bind(self)
 
     @property
     def is_running(self) -> bool:
@@ -68,6 +114,8 @@ class Holding:
             self.run.cancelled = True
         if self.stop_body is not None:
             self.stop_body()
+        elif self.body is not None and self.run is not None:  # a task that has not begun would never end
+            self.body.get_loop().call_soon_threadsafe(self.body.cancel)
 
     def stop_by(self, act: Callable[[], None]) -> None:
         """How to end the body from now on. An order that came first is carried out at once."""
@@ -88,15 +136,17 @@ class Hand:
 
     def take(self, holdings: list[Holding]) -> None:
         """Claims that were just lent."""
+        taken = {holding.fence: holding for holding in holdings}
         with self._lock:
-            for holding in holdings:
-                self._holdings[holding.claim.fence] = holding
+            self._holdings.update(taken)
 
-    def drop(self, fences: list[Fence]) -> None:
+    def drop(self, fences: Iterable[Fence]) -> None:
         """Claims that were answered or lost."""
         with self._lock:
             for fence in fences:
-                self._holdings.pop(fence, None)
+                holding = self._holdings.pop(fence, None)
+                if holding is not None:  # its run speaks of it in turn: let go, and neither waits for gc
+                    holding.run = holding.body = None
 
     def fences(self) -> list[Fence]:
         """What the next beat must renew."""

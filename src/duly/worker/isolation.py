@@ -28,7 +28,8 @@ from duly.ids import spread
 from duly.job import Delivery
 from duly.kinds.outcome import Effects, Raised
 from duly.lifecycle import CRASH_CAP, Again, Crash, Done, Release, Verdict
-from duly.run import Run, Signal, decide, limit_exceeded
+from duly.run import Run, decide, limit_exceeded
+from duly.signals import Signal
 from duly.tracing import record_killed
 from duly.worker.endings import Concluded, failed, handed_back
 from duly.worker.errand import (
@@ -172,6 +173,12 @@ def main_script() -> str | None:
 def runs_in_child(holding: Holding) -> bool:
     """Hard limits and suspects need a process of their own."""
     return (holding.task.options.needs_process or holding.claim.is_suspect) and can_travel(holding.task)
+
+
+def may_need_record(holding: Holding) -> bool:
+    """A quick look: False for most."""
+    options = holding.task.options
+    return holding.claim.is_suspect or options.needs_process or options.delivery is Delivery.AT_MOST_ONCE
 
 
 def needs_record(holding: Holding) -> bool:

@@ -5,29 +5,30 @@ While it is away at the store, ends pile up behind it; so batches grow with the 
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Final
 
 from duly import failpoints
 from duly.app import App
-from duly.errors import StoreError, StoreMoved, StoreUnavailable
+from duly.errors import StoreError, StoreMoved
 from duly.ids import spread
 from duly.job import Fence
 from duly.kinds import periodic
 from duly.lifecycle import Fail, Settled
-from duly.run import Progress, Signal, Throttle, describe
-from duly.stores.contract import Ask, Claimed, Scope, Settlement, Switch
+from duly.signals import Signal
+from duly.stores.contract import Ask, Claimed, Settlement
+from duly.tracebacks import describe
 from duly.worker.beat import Heartbeat
-from duly.worker.bench import Bench
+from duly.worker.bench import EVERY, Bench
 from duly.worker.chores import Chores
 from duly.worker.doubts import seen_again, sort_out
-from duly.worker.endings import Concluded, outcome_of, settlement_of, tell_end
+from duly.worker.endings import DONE, Concluded, outcome_of, settlement_of, tell_end
 from duly.worker.failures import hook_call
 from duly.worker.hand import Halt, Hand, Holding
+from duly.worker.hearing import Hearing
 from duly.worker.isolation import kind_of_start
 from duly.worker.lanes import Lanes
 from duly.worker.outage import backoff
@@ -36,7 +37,8 @@ from duly.worker.turns import take_turns
 
 log = logging.getLogger("duly.worker")
 
-REPORT_EVERY = 0.5
+LINGER: Final = 0.02
+"""Seconds for which an end may wait for company while enough is left to run: a turn has its price."""
 BUSY_PAUSE = timedelta(milliseconds=20)
 """Before asking again about rows that somebody's transaction holds."""
 
@@ -56,15 +58,19 @@ class Pump:
         self._beat = beat
         self.bell = self._store.doorbell()
         self._is_waiting = False
+        self._is_listening = False
+        """Waiting, and nobody has rung yet."""
+        self._waits_since = 0.0
+        """When the first of the unsettled ends was collected."""
+        self._stock = 0
+        """How many unstarted claims are worth holding now."""
         self._turned_at = time.monotonic()
-        self._signals: deque[tuple[Holding, Signal]] = deque()
-        self._progress: dict[Fence, str] = {}
         self._unsettled: list[Concluded | Settlement] = []
         self._doubtful: list[Concluded] = []
         self._tempo = Tempo(since=time.monotonic())
         self._look_at = 0.0
         self._chores = Chores(app, worker)
-        self._report_at = 0.0
+        self._hearing = Hearing(app, lanes, bench)
         self._is_unsure = False
         """A call failed half way: the store may believe we hold claims we never received."""
         self.is_draining = False
@@ -82,12 +88,13 @@ class Pump:
 
     def tell(self, holding: Holding, signal: Signal) -> None:
         """Progress or a throttle from a running body."""
-        self._signals.append((holding, signal))
+        self._hearing.take(holding, signal)
         self.wake()
 
     def wake(self) -> None:
         """Something ended or must begin. A pump at work sees it by itself; ringing is a system call."""
-        if self._is_waiting:
+        if self._is_listening:
+            self._is_listening = False
             self.bell.wake()
 
     def is_answered(self, patience: float) -> bool:
@@ -118,25 +125,38 @@ class Pump:
                 failures = 0
 
     def turn(self) -> None:
-        """One round: begin, signal, settle and claim, then wait if there was nothing to do."""
+        """One round: begin, pass on what was said, settle and claim, then wait if there was nothing to do."""
         if self._is_unsure:
             held = [*self._hand.fences(), *map(_fence, self._unsettled)]
             self._store.run(self._store.disown(self._worker, held))
             self._is_unsure = False
         self._begin()
-        self._send_signals()
-        concluded = self._bench.collect()
-        self._tempo.note(len(concluded), time.monotonic())
-        self._take_in(concluded)
-        is_due = time.monotonic() >= self._look_at
-        if self._unsettled or (self._wants_more and is_due):
+        self._hearing.send()
+        self._take_in(self._bench.collect(), time.monotonic())
+        if self._is_time():
             self._exchange()
         else:
             self._rest()
         self._keep_house()  # after the settle: what cannot be swept must not hold up what has ended
 
-    def _take_in(self, concluded: list[Concluded]) -> None:
+    def _is_time(self) -> bool:
+        """Whether to go to the store now. What has ended waits for company while there is enough to run."""
+        now = time.monotonic()
+        if not self._unsettled:
+            return self._wants_more and now >= self._look_at
+        is_full = len(self._unsettled) >= LARGEST_BATCH
+        return is_full or not self._has_stock or now >= self._waits_since + LINGER
+
+    @property
+    def _has_stock(self) -> bool:
+        return self._bench.buffered * 2 > self._stock
+
+    def _take_in(self, concluded: list[Concluded], now: float) -> None:
         """Most ends are still to be settled; some runs have done it themselves, and of some nobody knows."""
+        self._tempo.note(len(concluded), now)
+        self._stock = self._tempo.buffer(self._bench.slots)
+        if not self._unsettled:
+            self._waits_since = now
         for item in concluded:
             if item.answer is not None:
                 self._settled_itself(item, item.answer)
@@ -149,7 +169,7 @@ class Pump:
 
     def _settled_itself(self, item: Concluded, answer: Settled) -> None:
         self._hand.drop([_fence(item)])
-        self._tell_end(item, answer)
+        self._tell_end(item, answer, time.monotonic())
         self._look_at = 0.0  # its slot is free
 
     def _sort_out(self) -> None:
@@ -161,26 +181,30 @@ class Pump:
 
     def _rest(self) -> None:
         """Wait for the bell or the next moment of our own. The flag goes up before the last look around."""
-        self._is_waiting = True
+        self._bench.low = self._stock // 2 if self._unsettled else EVERY
+        self._is_waiting = self._is_listening = True
         try:
-            if self._bench.has_news or self._signals:
+            if self._bench.has_news or self._hearing.has_news or (self._unsettled and not self._has_stock):
                 return
             if self.bell.wait(timedelta(seconds=max(0.0, self._wait()))):
                 self._look_at = 0.0
         finally:
-            self._is_waiting = False
+            self._is_waiting = self._is_listening = False
 
     def _wait(self) -> float:
         """Until the next look, or without end when nothing could be taken anyway; the bell wakes us."""
         now = time.monotonic()
         pause = 0.1 if self.is_draining else 1.0  # a grace that ends rings no bell
-        next_look = self._look_at if self._wants_more else now + pause
+        if self._unsettled:
+            next_look = self._waits_since + LINGER
+        else:
+            next_look = self._look_at if self._wants_more else now + pause
         return min(next_look, self._chores.next_at) - now
 
     def _room(self) -> int:
         if self.is_draining:
             return 0
-        room = self._bench.free + self._tempo.buffer(self._bench.slots) - self._bench.buffered
+        room = self._bench.free + self._stock - self._bench.buffered
         return max(0, min(LARGEST_BATCH, room))
 
     @property
@@ -195,7 +219,7 @@ class Pump:
     @property
     def _wants_more(self) -> bool:
         """Whether to claim without having anything to settle: not for every single place in the buffer."""
-        is_low = self._bench.free > 0 or self._bench.buffered * 2 <= self._tempo.buffer(self._bench.slots)
+        is_low = self._bench.free > 0 or not self._has_stock
         return self._can_take and (is_low or self._lanes.has_schedules)
 
     # settle and claim
@@ -256,15 +280,16 @@ class Pump:
 
     def _after_settle(self, settlements: list[Settlement], answers: list[Settled]) -> None:
         ended, self._unsettled = self._unsettled, []
-        for item, answer in zip(ended, answers, strict=True):
+        now, told = time.monotonic(), list[Fence]()
+        for item, settlement, answer in zip(ended, settlements, answers, strict=True):
             if answer is Settled.BUSY:
                 self._unsettled.append(item)
-            elif isinstance(item, Concluded):
-                self._tell_end(*seen_again(self._store, item, answer))
-        self._hand.drop(
-            [_fence(item) for item, answer in zip(ended, answers, strict=True) if answer is not Settled.BUSY]
-        )
-        if any(settlement.then for settlement in settlements):
+                continue
+            told.append(settlement.fence)
+            if isinstance(item, Concluded):
+                self._tell_end(*seen_again(self._store, item, answer), now)
+        self._hand.drop(told)
+        if any([settlement.then for settlement in settlements]):  # noqa: C419  a generator costs more
             self._store.ring()
         if self._unsettled:
             self.bell.wait(BUSY_PAUSE)
@@ -272,8 +297,9 @@ class Pump:
     def _after_claim(self, claimed: Claimed, *, had_settled: bool) -> None:
         taken = time.monotonic()
         self._chores.tally.set_clock(claimed.now, taken)
+        tasks, bench, now = self._app.tasks, self._bench, claimed.now
         holdings = [
-            Holding(claim, self._app.tasks[claim.task], lent_at=claimed.now, taken=taken)
+            Holding(claim, tasks[claim.task], bench, lent_at=now, taken=taken)
             for claim in claimed.claims
             if claim.queue != periodic.QUEUE
         ]
@@ -297,19 +323,21 @@ class Pump:
         now = claimed.now or self._app.clock.now()
         return min(poll, max(0.0, (claimed.next_at - now).total_seconds()))
 
-    def _tell_end(self, item: Concluded, answer: Settled) -> None:
+    def _tell_end(self, item: Concluded, answer: Settled, now: float) -> None:
         holding = item.holding
-        took = None if holding.started_at is None else time.monotonic() - holding.started
+        took = None if holding.started_at is None else now - holding.started
         self.finished += 0 if took is None else 1
         outcome = outcome_of(item.verdict, answer, holding.halt)
         self._chores.tally.note(holding.claim.task, holding.claim.queue, outcome, holding.wait, took)
         tell_end(self._app.events, item, answer, took or 0.0)
+        if item.verdict is DONE:
+            return  # nothing failed: no hook asks for more
         counts = answer is Settled.SETTLED and holding.halt is not Halt.CANCELLED
         hook = hook_call(holding, item.verdict) if counts else None
         if hook is not None:
             self._bench.call_aside(hook)
 
-    # beginning and signals
+    # beginning
 
     def _begin(self) -> None:
         """Record starts, then start. Recording is idempotent, so a lost answer is simply asked for again."""
@@ -326,35 +354,6 @@ class Pump:
             waiting = [holding for holding in waiting if holding not in part]
             for holding in part:
                 self._bench.begin(holding, is_recorded=holding.claim.fence in begun)
-
-    def _send_signals(self) -> None:
-        while self._signals:
-            holding, signal = self._signals.popleft()
-            if isinstance(signal, Throttle):
-                self._throttle(signal)
-            else:
-                self._progress[holding.claim.fence] = packed_progress(signal)
-        if self._progress and time.monotonic() >= self._report_at:
-            progress, self._progress = self._progress, {}
-            self._report_at = time.monotonic() + REPORT_EVERY
-            self._store.run(self._store.report(progress))
-
-    def _throttle(self, signal: Throttle) -> None:
-        """For all workers; for this process alone when asked to, or when the store cannot be told."""
-        if signal.scope == "process" or not self._hold_everywhere(signal):
-            self._lanes.throttle(signal.task, time.monotonic() + signal.wait.total_seconds())
-        self._bench.return_unstarted(
-            lambda holding: holding.claim.task == signal.task, "its task was throttled before it started"
-        )
-
-    def _hold_everywhere(self, signal: Throttle) -> bool:
-        switch = Switch(Scope.TASK, signal.task, self._app.clock.now() + signal.wait, signal.reason)
-        try:
-            self._store.run(self._store.hold(switch))
-        except StoreUnavailable as error:
-            log.warning("throttle of %s holds in this process only: %s", signal.task, error)
-            return False
-        return True
 
     # housekeeping
 
@@ -377,9 +376,4 @@ class Pump:
 
 
 def _fence(item: Concluded | Settlement) -> Fence:
-    return item.fence if isinstance(item, Settlement) else item.holding.claim.fence
-
-
-def packed_progress(progress: Progress) -> str:
-    """As it is stored and shown."""
-    return json.dumps({"done": progress.done, "total": progress.total, "message": progress.message})
+    return item.fence if isinstance(item, Settlement) else item.holding.fence

@@ -20,7 +20,7 @@ from duly.job import Fence
 from duly.metrics.otel import observed
 from duly.metrics.vitals import Health, Vitals
 from duly.reactions import check_url
-from duly.run import Signal
+from duly.signals import Signal
 from duly.stores.contract import Order, Renewal, WorkerCard
 from duly.stores.drive import Operation
 from duly.version import __version__

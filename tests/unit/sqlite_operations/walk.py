@@ -261,7 +261,7 @@ class Walk:
             pairs.append(pairs[0])
         only_done = self.chance.random() < 0.3
         made = [(pair, self.settlement(pair[0], only_done=only_done)) for pair in pairs]
-        return [one for _, one in made], [replace(one, fence=pair[1]) for pair, one in made]
+        return [one for _, one in made], [one._replace(fence=pair[1]) for pair, one in made]
 
     def settlement(self, fence: Fence, *, only_done: bool) -> Settlement:
         if only_done:

@@ -1,0 +1,209 @@
+"""Bodies on the event loop: each is a task of its own, with a context of its own.
+
+The loop is called once for a whole burst of starts, and looks for the next starts once for a whole burst of
+ends: a call from another thread is a system call, and each would cost more than a short body does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from functools import partial
+from typing import Any
+
+from duly import codec, failpoints
+from duly.clock import Clock
+from duly.errors import DulyError, LeaseLost
+from duly.executors.limits import Interruptible, limited
+from duly.job import Delivery
+from duly.lifecycle import Release
+from duly.run import Run, as_current
+from duly.worker.binding import Binding
+from duly.worker.closing import undisturbed
+from duly.worker.endings import Concluded, halted, raised_with, returned_with, undecodable
+from duly.worker.hand import Holding
+from duly.worker.transaction import Counter
+
+
+class LoopBodies:
+    """Starts bodies on one loop, from any thread, and says how they ended."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        counter: Counter,
+        *,
+        conclude: Callable[[Concluded], None],
+        advance: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._counter = counter
+        self._clock: Clock = counter.clock
+        self._conclude = conclude
+        """Takes an end; the slot is free from then on."""
+        self._advance = advance
+        """Starts what waits for the slots that were freed, and tells whoever collects ends."""
+        self._waiting: deque[Holding] = deque()
+        self._is_called = False
+        self._own = Context()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, holding: Holding) -> None:
+        """In the next round of the loop."""
+        self._waiting.append(holding)
+        if not self._is_called:
+            self._is_called = True
+            self._loop.call_soon_threadsafe(self._serve, context=self._own)
+
+    def _serve(self) -> None:
+        """Whatever starts meanwhile needs no call: it is taken along."""
+        self._advance()
+        self._is_called = False
+        while self._waiting:
+            self._begin(self._waiting.popleft())
+
+    def _begin(self, holding: Holding) -> None:
+        # A context of its own: the body that freed the slot must not lend this one its variables.
+        options = holding.task.options
+        if options.soft_limit is None and options.delivery is not Delivery.EXACTLY_ONCE:
+            holding.body = self._loop.create_task(self._conduct(holding), context=Context())
+            return
+        task = self._loop.create_task(self._conduct_carefully(holding), context=Context())
+        self._tasks.add(task)  # the loop itself would not keep it alive, and no order must reach it yet
+        task.add_done_callback(self._tasks.discard)
+
+    def _ended(self, ended: Concluded) -> None:
+        """Called in the loop; the next round begins as many as have ended in this one."""
+        self._conclude(ended)
+        if not self._is_called:
+            self._is_called = True
+            self._loop.call_soon(self._serve, context=self._own)
+
+    async def _conduct(self, holding: Holding) -> None:
+        """Where nothing can interrupt the body but a cancel, and it ends in no transaction of ours."""
+        claim = holding.claim
+        try:
+            args, kwargs = codec.unpack(claim.arguments)
+        except DulyError as error:
+            self._ended(Concluded(holding, undecodable(holding, error)))
+            return
+        run = seat(holding)
+        try:
+            with as_current(run):
+                if failpoints.armed is not None:
+                    failpoints.reached("before_body", claim.task)
+                value: Any = await holding.task.invoke(run, args, kwargs)
+                if failpoints.armed is not None:
+                    failpoints.reached("after_body", claim.task)
+        except BaseException as error:
+            self._failed(holding, run, error)
+            if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                raise  # the loop is being closed, and so are we
+        else:
+            ended = returned_with(holding, run, value)
+            self._ended(ended if run.bound is None else closed(run, ended))
+
+    def _failed(self, holding: Holding, run: Run, error: BaseException) -> None:
+        if self._is_taken_down(error):
+            self._taken_down(holding, run, error)
+        else:
+            self._ended(closed(run, self._raised(holding, run, error)))
+
+    async def _conduct_carefully(self, holding: Holding) -> None:
+        """With a limit, or with a transaction of its own."""
+        claim = holding.claim
+        try:
+            args, kwargs = codec.unpack(claim.arguments)
+        except DulyError as error:
+            self._ended(Concluded(holding, undecodable(holding, error)))
+            return
+        run = seat(holding)
+        binding = bound_to(run)
+        try:
+            await binding.aprepare()
+            with as_current(run):
+                failpoints.reached("before_body", claim.task)
+                value: Any = await self._await_body(holding, holding.task.invoke(run, args, kwargs))
+                failpoints.reached("after_body", claim.task)
+        except BaseException as error:
+            if self._is_taken_down(error):
+                binding.drop()
+                self._taken_down(holding, run, error)
+            else:
+                self._ended(await self._close(binding, self._raised(holding, run, error)))
+            if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                raise
+        else:
+            self._ended(await self._close(binding, returned_with(holding, run, value)))
+
+    async def _close(self, binding: Binding, ended: Concluded) -> Concluded:
+        """To the end, whoever wants this task to stop meanwhile: half a commit is none of the choices."""
+        if not binding.is_awaited:
+            return binding.close(ended)
+        ended.holding.stop_by(lambda: None)
+        try:
+            return await undisturbed(binding.aclose(ended))
+        except asyncio.CancelledError:
+            note = Release(note="its event loop went down")
+            return Concluded(ended.holding, note, meant=ended.verdict if ended.has_returned else None)
+
+    async def _await_body(self, holding: Holding, coroutine: Any) -> Any:
+        """A plain await where nothing can interrupt but a cancel; the careful one where a limit may."""
+        limit = holding.task.options.soft_limit
+        if limit is None:
+            task = asyncio.current_task()
+            assert task is not None
+            holding.stop_by(partial(self._call, task.cancel))
+            return await coroutine
+        body = Interruptible(coroutine)
+        holding.stop_by(partial(self._call, partial(body.interrupt, LeaseLost())))
+        return await limited(body, limit)
+
+    def _call(self, act: Callable[[], object]) -> None:
+        self._loop.call_soon_threadsafe(act)
+
+    def _raised(self, holding: Holding, run: Run, error: BaseException) -> Concluded:
+        if holding.halt is not None and isinstance(error, asyncio.CancelledError | LeaseLost):
+            return halted(holding, run, error, str(holding.halt))
+        return raised_with(holding, run, error, self._clock.now())
+
+    def _is_taken_down(self, error: BaseException) -> bool:
+        """Ended from outside: the loop goes down, or somebody cancelled everything on it."""
+        if not self._loop.is_running():
+            return True
+        task = asyncio.current_task()
+        return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+    def _taken_down(self, holding: Holding, run: Run, error: BaseException) -> None:
+        """The loop may have no further round: what is to be told is told at once."""
+        self._conclude(halted(holding, run, error, str(holding.halt or "its event loop went down")))
+        self._advance()
+
+
+def seat(holding: Holding) -> Run:
+    """The run a claim becomes."""
+    task = holding.task
+    run = holding.run = Run(
+        holding.claim,
+        task.options,
+        holding.tell,
+        is_perpetual=task.cycle is not None,
+        binding=holding.bind,
+    )
+    if holding.halt is not None:
+        holding.order(holding.halt)  # it came while nobody could be told
+    return run
+
+
+def bound_to(run: Run) -> Binding:
+    """What ties a run of a worker to a transaction."""
+    binding = run.binding
+    assert isinstance(binding, Binding)
+    return binding
+
+
+def closed(run: Run, ended: Concluded) -> Concluded:
+    """A body may have completed its run itself; else nothing is tied to it."""
+    return ended if run.bound is None else bound_to(run).close(ended)
