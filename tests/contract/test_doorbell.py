@@ -65,3 +65,8 @@ def test_a_ring_with_nobody_there_is_no_error(store: Store) -> None:
     store.doorbell().close()
 
     store.ring()
+
+    late = store.doorbell()  # and what nobody heard is no harm to who comes later
+    store.ring()
+    assert late.wait(LONG)
+    late.close()

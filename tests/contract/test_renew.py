@@ -233,6 +233,8 @@ def test_leaving_twice_is_no_error(store: Store) -> None:
     store.run(store.leave("never seen"))
     store.run(store.leave("never seen"))
 
+    assert store.run(store.workers()) == []
+
 
 # --- the wall clock may step; a lease does not notice ---------------------------------------------
 
