@@ -56,6 +56,27 @@ BREAKAGES: Final = [
         ("tests/contract/test_fence.py", "-k", "postgres"),
     ),
     Breakage(
+        "postgres: a settle in one message compares no epoch",
+        "stores/postgres/sql/settle.sql",
+        "    where running.epoch = given.epoch and running.seed = given.seed and running.serial is null\n",
+        "    where running.seed = given.seed and running.serial is null\n",
+        ("tests/adapters/postgres/test_messages.py",),
+    ),
+    Breakage(
+        "postgres: a settle in one message compares no secret",
+        "stores/postgres/sql/settle.sql",
+        "    where running.epoch = given.epoch and running.seed = given.seed and running.serial is null\n",
+        "    where running.epoch = given.epoch and running.serial is null\n",
+        ("tests/adapters/postgres/test_messages.py",),
+    ),
+    Breakage(
+        "postgres: a settle in one message does not look again for what was said",
+        "stores/postgres/sql/lend.sql",
+        "{schema}.notice where generation = any (%(settled)s::int8[])))::int4 as is_confirmed",
+        "{schema}.notice where false))::int4 as is_confirmed",
+        ("tests/adapters/postgres/test_messages.py",),
+    ),
+    Breakage(
         "redis: a settle compares the epoch but not the nonce",
         "stores/redis/lua/lib/plain.lua",
         'if state ~= "running" or lines ~= 0 or epoch ~= said_epoch or nonce ~= said_nonce then',

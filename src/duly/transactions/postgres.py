@@ -39,7 +39,6 @@ from duly.transactions.postgres_wires import (
     check_mark,
     committing,
     ending,
-    has_nothing_to_say,
     last_words,
     telling,
     telling_of_commit,
@@ -251,7 +250,7 @@ class PostgresSource:
             with self._lock:
                 idle = self._idle.get(owner)
                 wire = idle.pop() if idle else None
-            if wire is None or has_nothing_to_say(wire):
+            if wire is None or wire.has_nothing_to_say:
                 return wire
             wire.pgconn.finish()
 

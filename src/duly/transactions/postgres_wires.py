@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -170,19 +169,6 @@ class AsyncBodyConnection(AsyncWire):
 
 
 AnyBodyConnection = BodyConnection | AsyncBodyConnection
-
-
-def has_nothing_to_say(wire: AnyBodyConnection) -> bool:
-    """Whether one that was kept is still good: a server that ended it has left its last word there."""
-    return wire.is_fit and not _is_readable(wire.pgconn.socket)
-
-
-def _is_readable(descriptor: int) -> bool:
-    if not hasattr(select, "poll"):  # Windows
-        return bool(select.select([descriptor], [], [], 0)[0])
-    look = select.poll()  # takes every descriptor, where select stops at 1024
-    look.register(descriptor, select.POLLIN)
-    return bool(look.poll(0))
 
 
 # --- the end of a transaction, said once for threads and loops ------------------------------------

@@ -22,14 +22,17 @@ from duly.stores.drive import Operation
 from duly.stores.postgres.address import PATIENCE, check_namespace, parse
 from duly.stores.postgres.attempt import Attempt
 from duly.stores.postgres.doorbell import Tower
-from duly.stores.postgres.faults import check_server, explained, is_cut_off, unreachable
+from duly.stores.postgres.faults import check_server, explained, is_cut_off, unanswered, unreachable
 from duly.stores.postgres.guests import Guests
+from duly.stores.postgres.message import Part
 from duly.stores.postgres.migrate import Migrator, shipped
+from duly.stores.postgres.operations import Errand
 from duly.stores.postgres.operations.again import Needs
 from duly.stores.postgres.operations.intake import BATCH
+from duly.stores.postgres.operations.swift import Message, Rest, Whole
 from duly.stores.postgres.pool import AsyncPool, Pool
 from duly.stores.postgres.spelling import Manner, Spelling
-from duly.stores.postgres.talk import Outcome, aconverse, converse
+from duly.stores.postgres.talk import Outcome, aconverse, asay, converse, say
 from duly.stores.postgres.wire import Wire
 from duly.stores.sqlite.migrate import Migration
 
@@ -137,6 +140,14 @@ class Driver:
 
     def _persist(self, operation: Operation[T]) -> T:
         pool = self._ready()
+        message = _message(operation)
+        if message is not None:
+            said = self._hurry(pool, operation, message)
+            if isinstance(said, Rest):
+                joined: T = said.join(self._persist(said.operation))
+                return joined
+            if said is not None:
+                return said.value
         attempt = self._attempt(operation)
         while True:
             outcome = self._try(pool, attempt)
@@ -150,6 +161,39 @@ class Driver:
                 self._meet(outcome.error)
             if pause:
                 time.sleep(pause)
+
+    def _hurry(self, pool: Pool, operation: Operation[T], message: Message[T]) -> Whole[T] | Rest[T] | None:
+        """In one message; None when that cannot be, and nothing was done."""
+        try:
+            with pool.lent() as wire:
+                if not wire.is_greeted:
+                    return None
+                if not wire.has_nothing_to_say:
+                    wire.close()
+                    return None
+                outcome = say(wire, self._parts(message))
+        except psycopg.Error as error:
+            raise unreachable(error, self._address) from error
+        except UnicodeEncodeError:
+            return None
+        if self._is_lost(operation, outcome):
+            pool.clear()
+        return None if outcome.error else message.read(outcome.value)
+
+    def _parts(self, message: Message[Any]) -> list[Part]:
+        statements = [(self._spell.numbered(text), given) for text, given in message.statements]
+        return [(statement, statement.values(given)) for statement, given in statements]
+
+    def _is_lost(self, operation: Operation[Any], outcome: Outcome) -> bool:
+        """Whether the connection is, and with it the answer; raises where it may not be asked for again."""
+        error = outcome.error
+        if error is None or (isinstance(error, psycopg.Error) and error.sqlstate):
+            return error is not None and is_cut_off(error)  # the server says no: nothing was done
+        if not isinstance(operation, Errand) or not operation.may_repeat:
+            raise unanswered(error, self._address, operation.name) from error
+        if not is_cut_off(error):  # it does not answer in time, and is not asked again at once
+            raise explained(error, self._address, operation.name) from error
+        return True
 
     def _attempt(self, operation: Operation[T]) -> Attempt[T]:
         absorb = self._operations.absorb()
@@ -175,6 +219,14 @@ class Driver:
         if self._pool is None:
             await asyncio.to_thread(self._ready)
         pool = self._async_pool()
+        message = _message(operation)
+        if message is not None:
+            said = await self._ahurry(pool, operation, message)
+            if isinstance(said, Rest):
+                joined: T = said.join(await self.arun(said.operation))
+                return joined
+            if said is not None:
+                return said.value
         attempt = self._attempt(operation)
         while True:
             outcome = await self._atry(pool, attempt)
@@ -188,6 +240,25 @@ class Driver:
                 await self._ameet(outcome.error)
             if pause:
                 await asyncio.sleep(pause)
+
+    async def _ahurry(
+        self, pool: AsyncPool, operation: Operation[T], message: Message[T]
+    ) -> Whole[T] | Rest[T] | None:
+        try:
+            async with pool.lent() as wire:
+                if not wire.is_greeted:
+                    return None
+                if not wire.has_nothing_to_say:
+                    await wire.close()
+                    return None
+                outcome = await asay(wire, self._parts(message))
+        except psycopg.Error as error:
+            raise unreachable(error, self._address) from error
+        except UnicodeEncodeError:
+            return None
+        if self._is_lost(operation, outcome):
+            await pool.clear()
+        return None if outcome.error else message.read(outcome.value)
 
     def _async_pool(self) -> AsyncPool:
         loop = asyncio.get_running_loop()
@@ -269,6 +340,10 @@ class Driver:
             if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
                 raise unreachable(error, self._address) from error
             raise explained(error, self._address, "open") from error
+
+
+def _message(operation: Operation[T]) -> Message[T] | None:
+    return operation.message() if isinstance(operation, Errand) and operation.message else None
 
 
 def _encoding(wire: Wire) -> str:

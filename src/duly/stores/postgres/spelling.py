@@ -13,9 +13,13 @@ from typing import Final
 from psycopg import sql
 
 from duly.job import FINISHED, Delivery, Overlap, Wish
+from duly.stores.postgres.message import Numbered, numbered
 from duly.stores.tables.requests import FORMAT
 
 CLOCK: Final = "(extract(epoch from clock_timestamp()) * 1000000)::int8"
+
+BEGINNING: Final = "(extract(epoch from now()) * 1000000)::int8"
+"""When the transaction began: the same for all that is done in one message."""
 
 LOCK_PATIENCE: Final = timedelta(milliseconds=100)
 """Longer than a request takes; what is held longer is tried again, and by a worker with care."""
@@ -40,7 +44,9 @@ select set_config('synchronous_commit', case current_setting('synchronous_commit
     set_config('idle_in_transaction_session_timeout', '{statement}', {is_local}),
     set_config('enable_seqscan', 'off', {is_local}),
     set_config('enable_bitmapscan', 'off', {is_local}),
-    set_config('jit', 'off', {is_local})"""
+    set_config('jit', 'off', {is_local}),
+    set_config('default_transaction_isolation', 'read committed', {is_local}),
+    set_config('default_transaction_read_only', 'off', {is_local})"""
 
 WRITING: Final = b"begin isolation level read committed read write; "
 READING: Final = b"begin isolation level repeatable read read only; "
@@ -60,12 +66,20 @@ class Spelling:
         self._names = _names(quoted.replace("%", "%%"))
         self._bare_names = _names(quoted)
         self._known: dict[str, bytes] = {}
+        self._numbered: dict[str, Numbered] = {}
 
     def __call__(self, text: str) -> bytes:
         """A statement with parameters."""
         known = self._known.get(text)
         if known is None:
             known = self._known[text] = _spelled(text, self._names).encode()
+        return known
+
+    def numbered(self, text: str) -> Numbered:
+        """A statement for a message, under a name of its own."""
+        known = self._numbered.get(text)
+        if known is None:
+            known = self._numbered[text] = numbered(f"duly_{len(self._numbered)}", self(text))
         return known
 
     def script(self, text: str, **words: str) -> bytes:
@@ -104,6 +118,8 @@ def _names(quoted: str) -> dict[str, str]:
         "overlaps": _list(Overlap),
         "deliveries": _list(Delivery),
         "wishes": _list(Wish),
+        "beginning": BEGINNING,
+        "format": str(FORMAT),
     }
 
 

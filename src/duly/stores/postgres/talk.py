@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import psycopg
 from duly.stores.drive import Row
 from duly.stores.postgres.attempt import COMMIT, Command
 from duly.stores.postgres.faults import STALE_PLANS
+from duly.stores.postgres.message import Part
 from duly.stores.postgres.wire import AsyncWire, Wire
 
 
@@ -20,6 +21,26 @@ class Outcome(NamedTuple):
     value: Any = None
     error: Exception | None = None
     is_committing: bool = False
+
+
+def say(wire: Wire, parts: Sequence[Part]) -> Outcome:
+    """Send one message, which commits by itself; what the server had against it has undone it."""
+    try:
+        return Outcome(wire.say(parts))
+    except psycopg.Error as error:
+        if isinstance(error, STALE_PLANS):
+            wire.close()
+        return Outcome(error=error, is_committing=True)
+
+
+async def asay(wire: AsyncWire, parts: Sequence[Part]) -> Outcome:
+    """The same, awaited."""
+    try:
+        return Outcome(await wire.say(parts))
+    except psycopg.Error as error:
+        if isinstance(error, STALE_PLANS):
+            await wire.close()
+        return Outcome(error=error, is_committing=True)
 
 
 def converse(wire: Wire, commands: Generator[Command, list[Row], Any]) -> Outcome:

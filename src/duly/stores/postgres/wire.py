@@ -6,18 +6,20 @@ server that is gone, a pooler that has no connection left to give.
 
 from __future__ import annotations
 
+import select
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.generators import execute
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from duly.stores.drive import Row
 from duly.stores.postgres.address import Address
+from duly.stores.postgres.message import Part, preparing, saying
 
 T = TypeVar("T")
 
@@ -53,6 +55,8 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
     is_direct: bool = False
     """Whether it leads to the server itself: behind a pooler each transaction may meet another one."""
     is_greeted: bool = False
+    known: frozenset[bytes] = frozenset()
+    """Statements for messages that the server has been given, by name."""
 
     def meet(self, address: Address, rows: list[Row]) -> None:
         """Learn from the answer to WHO: a pooler stands between us if another process let us in."""
@@ -63,6 +67,27 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
     def is_fit(self) -> bool:
         """Whether another transaction may begin on it."""
         return not self.closed and self.info.transaction_status is TransactionStatus.IDLE
+
+    @property
+    def has_nothing_to_say(self) -> bool:
+        """Whether one that was kept is still good: a server that ended it has left its last word there."""
+        return self.is_fit and not _is_readable(self.pgconn.socket)
+
+    def _unknown(self, parts: Sequence[Part]) -> list[Part]:
+        return [part for part in parts if part[0].name not in self.known]
+
+    @property
+    def _is_torn(self) -> bool:
+        """A message was broken off, and nobody knows which answers are still to come."""
+        return not self.closed and self.pgconn.pipeline_status != PipelineStatus.OFF
+
+
+def _is_readable(descriptor: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([descriptor], [], [], 0)[0])
+    look = select.poll()  # takes every descriptor, where select stops at 1024
+    look.register(descriptor, select.POLLIN)
+    return bool(look.poll(0))
 
 
 class Wire(_Acquaintance, psycopg.Connection[Row]):
@@ -103,6 +128,19 @@ class Wire(_Acquaintance, psycopg.Connection[Row]):
             while cursor.nextset():
                 pass
             return cursor.fetchall() if cursor.description else []
+
+    def say(self, parts: Sequence[Part]) -> list[list[Row]]:
+        """Send one message, and answer the rows of each of its statements."""
+        with self.lock:
+            for statement, _ in self._unknown(parts):
+                self.wait(preparing(self.pgconn, statement))
+                self.known |= {statement.name}
+            try:
+                answers: list[list[Row]] = self.wait(saying(self.pgconn, self, parts))
+                return answers
+            finally:
+                if self._is_torn:
+                    self.close()
 
     def roll_back(self) -> None:
         """Undo the transaction; not with a cursor, which would make the server forget all it prepared."""
@@ -152,6 +190,19 @@ class AsyncWire(_Acquaintance, psycopg.AsyncConnection[Row]):
             while cursor.nextset():
                 pass
             return await cursor.fetchall() if cursor.description else []
+
+    async def say(self, parts: Sequence[Part]) -> list[list[Row]]:
+        """Send one message, and answer the rows of each of its statements."""
+        async with self.lock:
+            for statement, _ in self._unknown(parts):
+                await self.wait(preparing(self.pgconn, statement))
+                self.known |= {statement.name}
+            try:
+                answers: list[list[Row]] = await self.wait(saying(self.pgconn, self, parts))
+                return answers
+            finally:
+                if self._is_torn:
+                    self.pgconn.finish()
 
     async def roll_back(self) -> None:
         """Undo the transaction; not with a cursor, which would make the server forget all it prepared."""

@@ -7,6 +7,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from duly.bundle import Bundle
 from duly.job import Job, Request, State
 from duly.stores.contract import Selection
 from duly.stores.tables.instants import instant, instant_or_none, span, stamp
@@ -56,6 +57,17 @@ def are_alike(arrivals: Sequence[Arrival]) -> bool:
     first, at, _ = arrivals[0]
     shape = _shape(first)
     return all(other.at == at and _shape(other.request) == shape for other in arrivals)
+
+
+def bundled(requests: Sequence[Request]) -> Bundle | None:
+    """Requests that differ in id and arguments only, as such; None for others, and where ids are the same."""
+    if not isinstance(requests, Bundle):
+        shapes = {_shape(request) for request in requests}
+        if len(shapes) != 1:
+            return None
+        ids = [request.id for request in requests]
+        requests = Bundle(requests[0], ids, [request.arguments for request in requests])
+    return requests if requests.ids and len(set(requests.ids)) == len(requests) else None
 
 
 # --- as others see them until they are placed -----------------------------------------------------

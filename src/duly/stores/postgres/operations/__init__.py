@@ -7,7 +7,7 @@ inside one transaction, on a connection of the engine or on the caller's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -47,12 +47,14 @@ from duly.stores.postgres.operations.intake import absorb, offer
 from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.moment import Moment
 from duly.stores.postgres.operations.prune import prune
-from duly.stores.postgres.operations.put import put
+from duly.stores.postgres.operations.put import put, put_swiftly
 from duly.stores.postgres.operations.renew import begin, disown, renew, report
 from duly.stores.postgres.operations.search import search as find_text
 from duly.stores.postgres.operations.select import counted
 from duly.stores.postgres.operations.settle import settle, settle_swiftly
 from duly.stores.postgres.operations.sight import Sight
+from duly.stores.postgres.operations.swift import Haste, Message, Outlook
+from duly.stores.postgres.operations.turn import Turning
 from duly.stores.postgres.operations.world import World
 from duly.stores.reports import Entry, FailureGroup, Found, Search
 
@@ -76,6 +78,8 @@ class Errand(Operation[T]):
     may_repeat: bool = False
     """Its answer may be lost: done twice, it does no more than once."""
     mood: Mood = field(default_factory=Mood)
+    message: Callable[[], Message[T] | None] | None = None
+    """How to say it in one message, where nothing is out of the ordinary."""
 
 
 class Operations:
@@ -87,6 +91,7 @@ class Operations:
         """The schema this code is made for, as its driver knows it."""
         self._book = Book()
         self._sight = Sight()
+        self._haste = Haste()
 
     def forget(self) -> None:
         """Nothing learnt is taken for granted at the next opening."""
@@ -96,6 +101,9 @@ class Operations:
     # jobs
 
     def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
+        return replace(self._put(requests), message=lambda: put_swiftly(self._outlook, requests, self._put))
+
+    def _put(self, requests: Sequence[Request]) -> Errand[list[Placed]]:
         return self._placing("put", lambda world: put(world, requests), may_repeat=True)
 
     def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
@@ -109,7 +117,9 @@ class Operations:
         return self._writing("absorb", absorb, may_repeat=True)
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
-        return self._placing("claim", lambda world: claim(world, self._sight, self._reach(world, ask)))
+        claiming = self._placing("claim", lambda world: claim(world, self._sight, self._reach(world, ask)))
+        turning = Turning(self._outlook, self._sight, self._haste, ask, claiming)
+        return replace(claiming, message=turning.claim)
 
     def begin(
         self, fences: Sequence[Fence], *, isolated: bool, once: bool = False
@@ -136,7 +146,8 @@ class Operations:
             claimed = yield from claim(world, self._sight, self._reach(world, ask), answers.settled)
             return Turned(answers.in_order(), claimed)
 
-        return self._placing("turn", act)
+        turning = Turning(self._outlook, self._sight, self._haste, ask, self.claim(ask))
+        return replace(self._placing("turn", act), message=lambda: turning.turn(settlements))
 
     def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]:
         return self._placing("disown", lambda world: disown(world, worker, held), may_repeat=True)
@@ -218,15 +229,17 @@ class Operations:
     ) -> Operation[list[Entry]]:
         return self._reading("diary", lambda _: diary(kind, limit, before, since))
 
+    @property
+    def _outlook(self) -> Outlook:
+        return Outlook(self._book, self._clock, self.level)
+
     def _reach(self, world: World, ask: Ask) -> Ask:
         is_outdated = self.level is not None and world.moment.oldest_code > self.level
         return allowed(ask, world.moment.notice, is_outdated=is_outdated)
 
     # how each is made
 
-    def _placing(
-        self, name: str, act: Callable[[World], Steps[T]], *, may_repeat: bool = False
-    ) -> Operation[T]:
+    def _placing(self, name: str, act: Callable[[World], Steps[T]], *, may_repeat: bool = False) -> Errand[T]:
         mood = Mood()
         return Errand(name, self._steps(name, act, mood), absorbs=True, may_repeat=may_repeat, mood=mood)
 

@@ -59,3 +59,10 @@ def restored(text: str) -> str:
 def restored_or_none(text: str | None) -> str | None:
     """The same, where there may be none."""
     return None if text is None else restored(text)
+
+
+def all_restored(texts: Sequence[str | None]) -> Sequence[str | None]:
+    """A column of texts as they were given; most have no mark in any of them, which one look tells."""
+    if _MARK in "".join(filter(None, texts)):
+        return [restored_or_none(text) for text in texts]
+    return texts

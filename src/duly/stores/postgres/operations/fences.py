@@ -30,14 +30,32 @@ def new_seed() -> int:
 
 def secret(seed: int, generation: int, *, has_serial: bool) -> str:
     """The nonce of one loan."""
-    return f"{seed:016x}{'k' if has_serial else 'f'}{generation:x}"
+    return f"{prefix(seed, has_serial=has_serial)}{generation}"
+
+
+def prefix(seed: int, *, has_serial: bool) -> str:
+    """What the nonces of one claim have in common."""
+    return f"{seed:0{_SEED_DIGITS}x}{'k' if has_serial else 'f'}"
+
+
+def parted(nonce: str) -> tuple[str, str]:
+    """What a nonce has in common with others, and the generation as it is written."""
+    return nonce[: _SEED_DIGITS + 1], nonce[_SEED_DIGITS + 1 :]
+
+
+def seed_of(common: str) -> int | None:
+    """The seed of a claim without a serial, by what its nonces have in common; None for any other."""
+    try:
+        return int(common[:_SEED_DIGITS], 16) if common[_SEED_DIGITS:] == "f" else None
+    except ValueError:
+        return None
 
 
 def read(fence: Fence) -> Loan | None:
     """None for a fence that no claim of this store can have given."""
     nonce = fence.nonce
     try:
-        seed, generation = int(nonce[:_SEED_DIGITS], 16), int(nonce[_SEED_DIGITS + 1 :], 16)
+        seed, generation = int(nonce[:_SEED_DIGITS], 16), int(nonce[_SEED_DIGITS + 1 :])
     except ValueError:
         return None
     return Loan(generation, fence.epoch, seed, has_serial=nonce[_SEED_DIGITS] == "k")

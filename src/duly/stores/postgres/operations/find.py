@@ -9,6 +9,7 @@ from datetime import datetime
 
 from duly.job import HistoryLine, Job, State
 from duly.stores.contract import Census, Page, Scope, Selection, Standing
+from duly.stores.drive import Row as Values
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import integers, restored, stored
 from duly.stores.postgres.operations.intake import pending_of
@@ -71,7 +72,7 @@ def census(world: World, *, with_finished: bool) -> Steps[Census]:
     yield from world.book.update(world.moment)
     jobs: Counter[tuple[str, str, State]] = Counter()
     live = yield Statement(SQL["census"])
-    ended = (yield Statement(SQL["census of finished"])) if with_finished else []
+    ended: Sequence[Values] = (yield Statement(SQL["census of finished"])) if with_finished else []
     for lane, state, amount in (*live, *ended):
         track = world.book.track(lane)
         jobs[track.task, track.queue, State(state)] += amount

@@ -66,6 +66,15 @@ class Book:
             self._numbers[track] = number
             self._newest = max(self._newest, number)
 
+    @property
+    def newest(self) -> int:
+        """Up to which number every lane is known."""
+        return self._newest
+
+    def find(self, track: Track) -> int | None:
+        """The number of a lane, if it is known."""
+        return self._numbers.get(track)
+
     def items(self) -> list[tuple[int, Track]]:
         """Every lane known, oldest first."""
         return list(self._tracks.items())

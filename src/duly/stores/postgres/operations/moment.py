@@ -41,8 +41,7 @@ class Moment:
         notice = None if hanging is None else Notice(Stage(hanging[0]), *hanging[1:])
         if clock is None:
             return cls(now, now, newest_lane, is_guest, notice, oldest_code)
-        wall, boot = stamp(clock.now()), round(clock.boot() * 1_000_000)
-        return cls(wall, boot, newest_lane, is_guest, notice, oldest_code)
+        return cls(*clock_hands(clock), newest_lane, is_guest, notice, oldest_code)
 
     @property
     def instant(self) -> datetime:
@@ -53,3 +52,8 @@ class Moment:
         """The end of a lease on the wall clock; one that nobody holds any more has ended by now."""
         left = 0 if lease_until is None else lease_until - self.boot
         return instant(self.now + left)
+
+
+def clock_hands(clock: Clock) -> tuple[int, int]:
+    """Wall time and boot time of a test's clock."""
+    return stamp(clock.now()), round(clock.boot() * 1_000_000)

@@ -2,31 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from duly import clash
+from duly.bundle import Bundle
 from duly.job import Decision, Request
 from duly.stores.contract import Placed
-from duly.stores.drive import Statement, Steps
+from duly.stores.drive import Operation, Statement, Steps
+from duly.stores.drive import Row as Values
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import stored, stored_or_none, words
 from duly.stores.postgres.operations.arrivals import arrays, arrived, columns, keyed, track_of
 from duly.stores.postgres.operations.rows import Peer, Row
+from duly.stores.postgres.operations.swift import Message, Outlook, Rest, Whole
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World, digest
-from duly.stores.tables.arrivals import Arrival, are_alike
-from duly.stores.tables.instants import instant, stamp
+from duly.stores.tables.arrivals import Arrival, are_alike, bundled
+from duly.stores.tables.instants import instant, span, stamp, stamp_or_none
 from duly.stores.tables.placements import clear_the_way, merge
 
 SQL = statements("put")
+NO_TIME: Final = timedelta(0)
 LOOK: Final = "    where not exists (select 1 from {schema}.job where job.id = made.id)\n"
 
 
 def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
     """Requests made now."""
     return (yield from put_arrivals(world, [arrived(request, world.now) for request in requests]))
+
+
+Placing = Callable[[Sequence[Request]], Operation[list[Placed]]]
+
+
+def put_swiftly(
+    outlook: Outlook, requests: Sequence[Request], placing: Placing
+) -> Message[list[Placed]] | None:
+    """Requests that meet nobody and differ in id and arguments only, in one message; None for any others.
+
+    What of them is not stored, since its id is known or the store is being moved, is left to `placing`.
+    """
+    bundle = bundled(requests)
+    lane = None if bundle is None else outlook.book.find(track_of(bundle.pattern))
+    if bundle is None or lane is None or _is_bound(bundle.pattern):
+        return None
+
+    def read(answers: Sequence[list[Values]]) -> Whole[list[Placed]] | Rest[list[Placed]]:
+        made: dict[str, int] = dict(answers[0])
+        if len(made) == len(bundle):
+            return Whole([Placed(job_id, made[job_id], Decision.CREATED) for job_id in bundle.ids])
+        left = placing([request for request in requests if request.id not in made])
+        return Rest(left, partial(_joined, bundle.ids, made))
+
+    return Message((Statement(SQL["insert_swiftly"], outlook.given() | _written(bundle, lane)),), read)
+
+
+def _is_bound(request: Request) -> bool:
+    """Whether it may meet somebody, or its time may run out."""
+    has_guard = request.guard is not None or request.expires_after is not None
+    return has_guard or request.lane_of_serial is not None
+
+
+def _written(bundle: Bundle, lane: int) -> dict[str, Any]:
+    pattern = bundle.pattern
+    return {
+        "ids": words(bundle.ids),
+        "texts": words([stored(text) for text in bundle.arguments]),
+        "due": stamp_or_none(pattern.run_after),
+        "delay": span(pattern.delay or NO_TIME),
+        "keep_done": span(pattern.keep.done),
+        "keep_failed": span(pattern.keep.failed),
+        "tick": stamp_or_none(pattern.tick),
+        "lane": lane,
+        "per_key": pattern.per_key,
+        "perpetual": pattern.perpetual,
+        "overlap": pattern.overlap,
+        "delivery": pattern.delivery,
+        "context": stored(pattern.context),
+    }
+
+
+def _joined(ids: Sequence[str], made: Mapping[str, int], others: Sequence[Placed]) -> list[Placed]:
+    known = {placed.id: placed for placed in others}
+    return [known.get(job_id) or Placed(job_id, made[job_id], Decision.CREATED) for job_id in ids]
 
 
 def put_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed]]:

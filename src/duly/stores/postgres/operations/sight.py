@@ -8,12 +8,20 @@ since long ago, is found by looking back: every hundred claims, every second, an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
+
+from duly.stores.drive import Row
 
 Point = tuple[int, int]
 """When a job became ready, and its generation."""
+
+LANE, READY_AT = 3, 15
+"""Places in the rows of what was lent; the generation is the first."""
+_lane_of: Final = itemgetter(LANE)
 
 START: Final[Point] = (-(2**63), 0)
 WORTH_IT: Final = 1000
@@ -37,9 +45,15 @@ class Sight:
 
     def __init__(self) -> None:
         self._lanes: dict[int, _Lane] = {}
+        self._now = 0
+
+    def recent_points(self, lanes: Iterable[int]) -> dict[int, Point]:
+        """After which point to look, by the time of the last claim, where the time is not known yet."""
+        return self.points(lanes, self._now)
 
     def points(self, lanes: Iterable[int], now: int) -> dict[int, Point]:
         """After which point to look in each lane."""
+        self._now = now
         return {number: self._point(number, now) for number in lanes}
 
     def _point(self, number: int, now: int) -> Point:
@@ -65,8 +79,18 @@ class Sight:
         lane.claims = 0
         lane.looked_back = now
 
+    def note(self, rows: Sequence[Row], now: int) -> None:
+        """These were lent, each lane's in order."""
+        self._now = now
+        amounts = Counter(map(_lane_of, rows))
+        for row in reversed(rows):
+            if not amounts:
+                break
+            amount = amounts.pop(row[LANE], 0)
+            if amount:
+                self.lent(row[LANE], amount, (row[READY_AT], row[0]))
+
     def lent(self, number: int, amount: int, last: Point) -> None:
-        """So many were lent from a lane, the last of them at that point."""
         lane = self._lanes.setdefault(number, _Lane())
         lane.lent += amount
         lane.reached = max(lane.reached, last)

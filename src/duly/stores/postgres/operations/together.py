@@ -27,7 +27,7 @@ from duly.lifecycle import (
 )
 from duly.stores.contract import Settlement
 from duly.stores.postgres.operations.arrays import integers, stored, stored_or_none, words
-from duly.stores.postgres.operations.fences import Loan
+from duly.stores.postgres.operations.fences import Loan, parted, seed_of
 from duly.stores.postgres.operations.world import World
 from duly.stores.tables.instants import span, stamp, stamp_or_none
 
@@ -75,6 +75,31 @@ def sheaves(
             (going_on if goes_on else ended).append(Item(place, settlement, loan))
     made = [(_bare, bare), (_ended, ended), (_going_on, going_on)]
     return [make(world, items) for make, items in made if items]
+
+
+def bare_fences(settlements: Sequence[Settlement]) -> dict[str, str] | None:
+    """The loans of a batch that is done with nothing to keep, as arrays; None if there is any other in it.
+
+    In one sweep, and without reading numbers only to write them again: it is done for every job.
+    """
+    seeds: dict[str, str] = {}
+    given: list[tuple[str, int, str, int | None]] = []
+    for settlement in settlements:
+        _, epoch, nonce = settlement.fence
+        common, generation = parted(nonce)
+        seed = seeds.get(common) or seeds.setdefault(common, str(seed_of(common)))
+        if seed == "None" or not generation.isdecimal() or not _is_bare(settlement):
+            return None
+        given.append((generation, epoch, seed, stamp_or_none(settlement.started_at)))
+    generations, epochs, known, started = zip(*given, strict=True) if given else ((), (), (), ())
+    if len(set(generations)) < len(generations):
+        return None
+    return {
+        "generations": "{" + ",".join(generations) + "}",
+        "epochs": integers(epochs),
+        "seeds": "{" + ",".join(known) + "}",
+        "started": integers(started),
+    }
 
 
 def _is_bare(settlement: Settlement) -> bool:

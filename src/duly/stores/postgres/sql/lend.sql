@@ -51,6 +51,98 @@ select generation, id, epoch + 1, lane, key, arguments, attempt, crashes, deferr
 from chosen
 order by rank, ready_at, generation
 
+-- name: lend_swiftly
+-- A claim in one statement, for when there is nothing to attend to first: `now` is null, and nothing lent, when
+-- there is. What was settled just before must not have been spoken of: if it was, a division by zero undoes it.
+-- Jobs with a serial are not for this statement: where one is next, it lends nothing.
+with moment as materialized (
+    select coalesce(%(now)s::int8, {beginning}) as now, coalesce(%(boot)s::int8, {beginning}) as boot,
+        1 / (not exists (
+            select 1 from {schema}.notice where generation = any (%(settled)s::int8[])))::int4 as is_confirmed
+), me as materialized (
+    -- Held, so that nobody takes our jobs back while we are about to get some.
+    select number, lease_until from {schema}.worker where id = %(worker)s and not has_left for key share
+), plain as materialized (
+    select moment.now, moment.boot, me.number as worker
+    from moment cross join me
+    where moment.is_confirmed = 1 and me.lease_until > moment.boot
+        and not exists (
+            select 1 from {schema}.worker
+            where lease_until <= (select boot from moment) and not is_cleared and id <> %(worker)s)
+        and not exists (
+            select 1
+            from unnest(%(lanes)s::int4[]) as lane (number)
+            cross join lateral (
+                select 1 from {schema}.expiry
+                where expiry.lane = lane.number and expiry.expires_at <= (select now from moment) limit 1) as late)
+        and not exists (
+            select 1 from {schema}.switch where until is null or until > (select now from moment))
+        and not exists (select 1 from {schema}.intake where set_aside < {format})
+        and not exists (select 1 from {schema}.freed)
+        and not exists (select 1 from {schema}.house)
+        and not exists (select 1 from {schema}.migration where oldest_code > %(level)s::int4)
+        and (select max(number) from {schema}.lane) <= %(newest)s::int4
+), lane as materialized (
+    select lane.*, plain.now
+    from plain
+    cross join unnest(%(lanes)s::int4[], %(ranks)s::int4[], %(since)s::int8[], %(after)s::int8[])
+        as lane (number, rank, since, after)
+), seen as materialized (
+    select lane.number as lane, lane.rank, lane.since, lane.after, lane.now, next.has_serial
+    from lane
+    cross join lateral (
+        select has_serial, ready_at, generation from {schema}.ready
+        where ready.lane = lane.number and (ready_at, generation) > (lane.since, lane.after)
+            and ready_at <= lane.now
+        order by ready_at, generation
+        limit %(limit)s::int4) as next
+    order by lane.rank, next.ready_at, next.generation
+    limit %(limit)s::int4
+), share as materialized (
+    select lane, rank, since, after, now, count(*) as amount
+    from seen
+    where not exists (select 1 from seen where has_serial)
+    group by lane, rank, since, after, now
+), picked as materialized (
+    select share.rank, next.place, next.generation
+    from share
+    cross join lateral (
+        select ready.ctid as place, ready.generation from {schema}.ready
+        where ready.lane = share.lane and (ready_at, generation) > (share.since, share.after)
+            and ready_at <= share.now and not has_serial
+        order by ready_at, generation
+        limit share.amount
+        for update skip locked) as next
+), chosen as materialized (
+    select picked.rank, job.*
+    from picked
+    cross join lateral (
+        select generation, id, epoch + 1 as epoch, lane, key, arguments, attempt, crashes, deferrals, cycle,
+            is_suspect, due, tick, first_failure, context, ready_at, keep_done
+        from {schema}.job where job.generation = picked.generation offset 0) as job
+), lent as (
+    insert into {schema}.running (generation, seed, keep_done, lane, worker, epoch)
+    select generation, %(seed)s::int8, keep_done, lane, worker, epoch from chosen cross join plain
+), gone as (
+    delete from {schema}.ready where ctid = any (array(select place from picked))
+)
+select generation, id, epoch, lane, key, arguments, attempt, crashes, deferrals, cycle, is_suspect, due, tick,
+    first_failure, context, ready_at, null, null, (select count(*) from seen), (select now from plain),
+    case when (select count(*) from seen) < %(limit)s::int4 then (
+        select json_build_array(
+            (select min(next.ready_at)
+                from lane
+                cross join lateral (
+                    select ready_at from {schema}.ready
+                    where ready.lane = lane.number and ready.ready_at > lane.now
+                    order by ready_at limit 1) as next),
+            (select min(lease_until - boot) from {schema}.worker cross join plain
+                where number <> plain.worker and number in (select worker from {schema}.running)))::text)
+    end
+from (values (true)) as always (is_there)
+left join chosen on always.is_there
+order by rank, ready_at, generation
+
 -- name: peek
 with lane as materialized (
     select *

@@ -28,6 +28,37 @@ with given as (
 )
 select id, generation from made
 
+-- name: insert_swiftly
+-- The same in a message of its own, by the server's clock. Nothing is stored while the store is being moved, or
+-- when it serves newer code than this.
+with given as (
+    select made.id, made.arguments, made.place
+    from unnest(%(ids)s::text[], %(texts)s::text[]) with ordinality as made (id, arguments, place)
+    where not exists (select 1 from {schema}.job where job.id = made.id)
+        and not exists (select 1 from {schema}.house)
+        and not exists (select 1 from {schema}.migration where oldest_code > %(level)s::int4)
+    order by made.place
+), moment as materialized (
+    select coalesce(%(now)s::int8, {beginning}) as now
+), numbered as (
+    select nextval('{literal}.generation') as generation, given.id, given.arguments, moment.now,
+        coalesce(%(due)s::int8, moment.now + %(delay)s::int8) as due
+    from given cross join moment
+), made as (
+    insert into {schema}.job (generation, entered, ready_at, due, created_at, keep_done, keep_failed, tick, lane,
+        per_key, perpetual, overlap, delivery, id, context, arguments)
+    select generation, generation, due, due, now, %(keep_done)s::int8, %(keep_failed)s::int8, %(tick)s::int8,
+        %(lane)s::int4, %(per_key)s::int4, %(perpetual)s::bool, %(overlap)s::text, %(delivery)s::text, id,
+        %(context)s::text, arguments
+    from numbered
+    on conflict (id) do nothing
+    returning id, generation, ready_at
+), lined_up as (
+    insert into {schema}.ready (lane, has_serial, ready_at, generation)
+    select %(lane)s::int4, false, ready_at, generation from made
+)
+select id, generation from made
+
 -- name: insert_each
 -- Requests of any shape: every column comes from the batch.
 with given as (

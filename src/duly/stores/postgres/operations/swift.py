@@ -1,0 +1,76 @@
+"""Operations said in one message, for the many times when nothing is out of the ordinary.
+
+The server takes the statements of a message as one transaction of its own: it commits them at the end, or
+forgets them all when one fails. So a statement that finds something it was not made for fails on purpose
+(it divides by zero), or does nothing and says so; then the operation is performed in the ordinary way. A
+conversation takes five messages for what one does, and each costs both sides more than a job does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from duly.clock import Clock
+from duly.stores.drive import Operation, Row, Statement
+from duly.stores.postgres.operations.lanes import Book
+from duly.stores.postgres.operations.moment import clock_hands
+
+T = TypeVar("T")
+
+LONGEST: Final = 64
+"""Operations that go the ordinary way, at most, before haste is tried again."""
+
+
+class Whole(NamedTuple, Generic[T]):
+    """The answer, when everything was done."""
+
+    value: T
+
+
+class Rest(NamedTuple, Generic[T]):
+    """What was not for a message is done by an ordinary operation; `join` makes the answer of both."""
+
+    operation: Operation[Any]
+    join: Callable[[Any], T]
+
+
+class Message(NamedTuple, Generic[T]):
+    """Statements for one message, and how their answers are read once they are committed."""
+
+    statements: tuple[Statement, ...]
+    read: Callable[[Sequence[list[Row]]], Whole[T] | Rest[T]]
+
+
+class Outlook(NamedTuple):
+    """What is known before anything was asked."""
+
+    book: Book
+    clock: Clock | None
+    level: int | None
+
+    def given(self) -> dict[str, Any]:
+        """The parameters by which a statement finds out whether all is as we know it."""
+        hands = (None, None) if self.clock is None else clock_hands(self.clock)
+        return {"now": hands[0], "boot": hands[1], "level": 2**31 - 1 if self.level is None else self.level}
+
+
+class Haste:
+    """Whether to try a message: after one that was in vain, not for a while, longer each time."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._pause = 0
+
+    @property
+    def is_advisable(self) -> bool:
+        """Asked once before each operation."""
+        self._pause -= 1
+        return self._pause < 0
+
+    def was_in_vain(self) -> None:
+        self._failures += 1
+        self._pause = min(LONGEST, 2**self._failures)
+
+    def was_of_use(self) -> None:
+        self._failures = 0

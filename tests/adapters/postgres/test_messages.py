@@ -1,0 +1,188 @@
+"""Operations in one message: how many are sent, and what happens when something is out of the ordinary."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+from psycopg import sql
+from tests.adapters.postgres.arrange import asking, claim, ended, eventually, find, put, request, settle
+
+from duly.job import Claim, Decision, Fence, State
+from duly.lifecycle import Settled
+from duly.stores.contract import Cancel, Scope, Selection, Settlement, Switch, Turned
+from duly.stores.postgres import PostgresStore
+from duly.stores.postgres.wire import Wire
+
+
+@pytest.fixture
+def spoken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is sent to the server, as it goes out."""
+    said: list[str] = []
+    for word in ("perform", "say"):
+        monkeypatch.setattr(Wire, word, _overheard(word, said))
+    return said
+
+
+def _overheard(word: str, said: list[str]) -> object:
+    speak = getattr(Wire, word)
+
+    def overheard(self: Wire, *given: object) -> object:
+        said.append(word)
+        return speak(self, *given)
+
+    return overheard
+
+
+def turn(store: PostgresStore, *settlements: Settlement) -> Turned:
+    return store.run(store.turn(settlements, asking()))
+
+
+def warm(store: PostgresStore) -> None:
+    """Let the store know its lane and the server its worker."""
+    put(store, request())
+    settle(store, *claim(store))
+    while not store.run(store.claim(asking())).claims:
+        put(store, request())
+    turn(store, *ended(*claim(store)))
+
+
+def lend(store: PostgresStore, amount: int) -> list[Claim]:
+    put(store, *(request() for _ in range(amount)))
+    return claim(store)
+
+
+def test_a_plain_request_takes_one_message(store: PostgresStore, spoken: list[str]) -> None:
+    put(store, request())
+    spoken.clear()
+
+    (placed,) = put(store, request())
+
+    assert placed.decision is Decision.CREATED
+    assert spoken == ["say"]
+
+
+def test_a_turn_takes_one_message(store: PostgresStore, spoken: list[str]) -> None:
+    warm(store)
+    lent = lend(store, 3)
+    put(store, request())
+    spoken.clear()
+
+    turned = turn(store, *ended(*lent))
+
+    assert (turned.answers, len(turned.claimed.claims)) == ([Settled.SETTLED] * 3, 1)
+    assert spoken == ["say"]
+
+
+def test_a_request_that_is_known_is_kept_among_new_ones(store: PostgresStore) -> None:
+    put(store, request())
+    known, new = request(), request()
+    put(store, known)
+
+    first, second = put(store, known, new)
+
+    assert (first.id, first.decision) == (known.id, Decision.KEPT)
+    assert (second.id, second.decision) == (new.id, Decision.CREATED)
+
+
+def test_a_late_end_is_refused_and_the_others_count(store: PostgresStore) -> None:
+    warm(store)
+    late, *others = lend(store, 3)
+    forged = Settlement(Fence(late.id, late.epoch + 1, late.nonce), ended(late)[0].verdict)
+
+    turned = turn(store, forged, *ended(*others))
+
+    assert turned.answers == [Settled.LOST, Settled.SETTLED, Settled.SETTLED]
+    assert find(store, late.id)[0].state is State.RUNNING
+
+
+def test_an_end_with_the_secret_of_another_claim_is_refused(store: PostgresStore) -> None:
+    warm(store)
+    (lent,) = lend(store, 1)
+    forged = ("1" if lent.nonce.startswith("0") else "0") + lent.nonce[1:]
+
+    turned = turn(store, Settlement(Fence(lent.id, lent.epoch, forged), ended(lent)[0].verdict))
+
+    assert turned.answers == [Settled.LOST]
+
+
+def test_a_run_that_was_to_be_cancelled_is_settled_with_care(store: PostgresStore) -> None:
+    warm(store)
+    unwanted, other = lend(store, 2)
+    store.run(store.amend(Selection(ids=(unwanted.id,)), Cancel()))
+
+    turned = turn(store, *ended(unwanted, other))
+
+    assert turned.answers == [Settled.SETTLED] * 2
+    assert find(store, unwanted.id)[0].state is State.CANCELLED
+    assert find(store, other.id)[0].state is State.DONE
+
+
+def test_what_is_said_of_a_run_while_it_is_being_settled_counts(
+    store: PostgresStore, other: PostgresStore, connection: psycopg.Connection, schema: str
+) -> None:
+    """The settle waits for the loan that somebody holds, with a snapshot from before what they say."""
+    warm(store)
+    (lent,) = lend(store, 1)
+    table = sql.Identifier(schema, "running")
+    connection.execute(sql.SQL("select 1 from {} for update").format(table))
+    connection.execute(
+        sql.SQL("insert into {} (generation, epoch, wish) values (%s, %s, 'cancel')").format(
+            sql.Identifier(schema, "notice")
+        ),
+        (lent.generation, lent.epoch),
+    )
+    turned: list[Turned] = []
+    turning = threading.Thread(target=lambda: turned.append(turn(store, *ended(lent))))
+    turning.start()
+    assert eventually(lambda: _waits(other, schema))
+
+    connection.commit()
+    turning.join(10)
+
+    assert find(store, lent.id)[0].state is State.CANCELLED
+    assert turned[0].answers == [Settled.SETTLED]
+
+
+def _waits(store: PostgresStore, schema: str) -> bool:
+    with psycopg.connect(store.url) as looking:
+        found = looking.execute(
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like %s",
+            (f'%"{schema}".running%',),
+        )
+        return found.fetchone() is not None
+
+
+def test_nothing_is_lent_from_a_lane_that_is_held(store: PostgresStore) -> None:
+    warm(store)
+    store.run(store.hold(Switch(Scope.TASK, "send", None)))
+    put(store, request())
+
+    assert turn(store).claimed.claims == []
+
+
+def test_jobs_with_a_key_and_others_are_lent_in_order(store: PostgresStore) -> None:
+    warm(store)
+    placed = put(store, request()) + put(store, request("lease:42")) + put(store, request())
+
+    lent = turn(store).claimed.claims
+
+    assert [one.id for one in lent] == [one.id for one in placed]
+
+
+@pytest.mark.parametrize("key", [None, "lease:42"])
+def test_a_lane_nobody_knew_is_lent_from(store: PostgresStore, other: PostgresStore, key: str | None) -> None:
+    warm(store)
+    (placed,) = other.run(other.put([request(key)]))
+
+    assert [one.id for one in turn(store).claimed.claims] == [placed.id]
+
+
+async def test_an_awaited_request_takes_one_message_too(store: PostgresStore) -> None:
+    await store.arun(store.put([request()]))
+
+    (placed,) = await store.arun(store.put([request()]))
+
+    assert placed.decision is Decision.CREATED
+    assert len(find(store, placed.id)) == 1
