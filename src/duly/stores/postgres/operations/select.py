@@ -75,6 +75,7 @@ def _parameters(world: World, selection: Selection, spares: Collection[str]) -> 
         "is_waiting": State.WAITING in states,
         "is_running": State.RUNNING in states,
         "is_ended": bool(FINISHED & set(states)),
+        "is_unwell": bool(FINISHED & set(states) - {State.DONE}),
     }
 
 

@@ -1,6 +1,7 @@
 -- select: which jobs an operator or a page means, newest request first. Lanes that are null are all lanes.
 
 -- name: newest
+/* planned anew */
 select generation from {schema}.job where generation < %(before)s order by generation desc limit %(limit)s
 
 -- name: by_id
@@ -21,6 +22,7 @@ order by job.generation desc
 limit %(limit)s
 
 -- name: by_key
+/* planned anew */
 select job.generation
 from {schema}.job
 left join {schema}.running on running.generation = job.generation
@@ -38,6 +40,7 @@ order by job.generation desc
 limit %(limit)s
 
 -- name: by_fingerprint
+/* planned anew */
 select generation
 from (
     (select ended.generation from {schema}.ended
@@ -60,6 +63,7 @@ order by generation desc
 limit %(limit)s
 
 -- name: by_error
+/* planned anew */
 select generation
 from (
     select ended.generation from {schema}.ended
@@ -79,6 +83,7 @@ order by generation desc
 limit %(limit)s
 
 -- name: standing
+/* planned anew */
 select generation
 from (
     (select generation from {schema}.ready
@@ -102,13 +107,14 @@ from (
         order by generation desc limit %(limit)s)
     union all
     (select generation from {schema}.ended
-        where %(is_ended)s and state <> 'done' and state = any (%(states)s::text[])
+        where %(is_unwell)s and state <> 'done' and state = any (%(states)s::text[])
             and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])) and generation < %(before)s
         order by generation desc limit %(limit)s)) as found
 order by generation desc
 limit %(limit)s
 
 -- name: count
+/* planned anew */
 select
     (select count(*) from {schema}.ready
         where %(is_waiting)s and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])))
