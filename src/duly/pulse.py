@@ -1,7 +1,8 @@
-"""`app.pulse`: how much was run, how long it waited and took, minute by minute.
+"""`app.pulse`: how much was run, how long it waited and took, minute by minute; how deep queues were.
 
 Every worker adds up its own runs and writes the sums of a minute down every few seconds, so a chart costs a
 worker one small write in ten seconds, whatever it runs. A worker that is killed takes its last seconds along.
+Every half minute one of the workers writes down how many jobs wait and how late the oldest is.
 """
 
 from __future__ import annotations
@@ -12,22 +13,26 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from duly.clock import Clock
 from duly.durations import Duration, duration
 from duly.errors import BadRequest
-from duly.stores.contract import Store
+from duly.job import ENGINE_QUEUES, State
+from duly.stores.contract import Census, Store
 from duly.stores.drive import Operation
 from duly.stores.reports import Entry
 
 KIND: Final = "pulse"
+DEPTH: Final = "depth"
 KEPT: Final = timedelta(days=1)
 MINUTE: Final = timedelta(minutes=1)
 BOUNDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 600.0)
 """Seconds: where the buckets of a spread end; one more bucket is for what took longer."""
 MOST_ENTRIES: Final = 20_000
 """A minute of a worker is an entry; of more than these the oldest are not read."""
+MOST_QUEUES: Final = 100
+"""So many queues of one look are told apart, the deepest ones; the others are one without a name."""
 
 
 @dataclass(slots=True)
@@ -96,6 +101,19 @@ class Point:
 Points = list[Point]
 
 
+class Depth(NamedTuple):
+    """How much there was to do at one moment."""
+
+    at: datetime
+    waiting: int
+    running: int
+    late: float
+    """Seconds by which the oldest ready job was late."""
+
+
+Depths = list[Depth]
+
+
 class Pulse:
     """Every method has an async twin with a leading `a`."""
 
@@ -126,6 +144,18 @@ class Pulse:
         """The async twin of series."""
         frame = Frame.of(self._clock().now(), past, step)
         return frame.points(await self._store().arun(self._read(frame)), task, queue)
+
+    def depths(self, *, past: Duration = "1h", queue: str | None = None) -> Depths:
+        """Looks of the past, oldest first, half a minute apart while workers ran; of one queue or all."""
+        return _depths(self._store().run(self._looks(past)), queue)
+
+    async def adepths(self, *, past: Duration = "1h", queue: str | None = None) -> Depths:
+        """The async twin of depths."""
+        return _depths(await self._store().arun(self._looks(past)), queue)
+
+    def _looks(self, past: Duration) -> Operation[list[Entry]]:
+        since = self._clock().now() - min(duration(past, what="past"), KEPT)
+        return self._store().diary(DEPTH, limit=MOST_ENTRIES, since=since)
 
     def _read(self, frame: Frame) -> Operation[list[Entry]]:
         return self._store().diary(KIND, limit=MOST_ENTRIES, since=frame.begins)
@@ -192,3 +222,41 @@ def unpacked(text: str) -> tuple[datetime, list[Sum]]:
 def _sum(*values: Any) -> Sum:
     task, queue, outcome, runs, waits, waited, times, took = values
     return Sum(task, queue, outcome, runs, Spread(waits, waited), Spread(times, took))
+
+
+# how deep queues are
+
+
+def packed_depth(census: Census, now: datetime) -> str:
+    """One look, as it is written down: how many wait and run on each queue, and how late the oldest is."""
+    waiting: Counter[str] = Counter()
+    running: Counter[str] = Counter()
+    for (_, queue, state), count in census.jobs.items():
+        if queue not in ENGINE_QUEUES and state in (State.WAITING, State.RUNNING):
+            (waiting if state is State.WAITING else running)[queue] += count
+    named = [name for name, _ in (waiting + running).most_common(MOST_QUEUES)]
+    rows = [[name, waiting[name], running[name], _late(census, name, now)] for name in named]
+    left = [name for name in waiting + running if name not in set(named)]
+    if left:
+        worst = max(_late(census, name, now) for name in left)
+        rows.append(["", sum(waiting[name] for name in left), sum(running[name] for name in left), worst])
+    return json.dumps(rows, separators=(",", ":"))
+
+
+def _late(census: Census, queue: str, now: datetime) -> float:
+    due = census.oldest_due.get(queue)
+    return 0.0 if due is None else max(0.0, round((now - due).total_seconds(), 1))
+
+
+def _depths(entries: list[Entry], queue: str | None) -> Depths:
+    return [_depth(entry, queue) for entry in sorted(entries, key=lambda entry: entry.at)]
+
+
+def _depth(entry: Entry, queue: str | None) -> Depth:
+    rows = [row for row in json.loads(entry.text) if queue in (None, row[0])]
+    return Depth(
+        entry.at,
+        sum(row[1] for row in rows),
+        sum(row[2] for row in rows),
+        max((row[3] for row in rows), default=0.0),
+    )

@@ -11,6 +11,7 @@ from tests.dashboard.arrange import Shop
 from duly.dashboard.desk import Desk, Kept
 from duly.dashboard.live import BEAT, LONGEST, STREAMS, Live, Sample, drain
 from duly.dashboard.redaction import Redaction
+from duly.worker.sounding import Sounding
 
 
 def live_of(shop: Shop, *, beat: timedelta = BEAT, longest: timedelta = LONGEST) -> Live:
@@ -113,3 +114,15 @@ def test_the_forecast_says_when_a_queue_is_empty_or_nothing() -> None:
     assert drain(samples(5, 5, 5, 5, 5)) is None
     assert drain(samples(9, 1)) is None
     assert drain(samples(100, 90, 80, 70, 60, late=0.0)) is None  # nothing of it is due
+
+
+def test_a_page_that_is_opened_shows_how_deep_queues_were_before(shop: Shop, operator: TestClient) -> None:
+    shop.charge.using(run_after="0s").enqueue(1)
+    Sounding(shop.app.store, shop.clock.now, shop.clock.boot).take()
+    earlier = shop.clock.now().timestamp()
+    shop.clock.advance("5m")
+
+    samples = operator.get("/live.json").json()["samples"]
+
+    assert samples[0][:2] == [round(earlier, 1), 1]
+    assert samples[-1][0] == round(earlier + 300, 1)

@@ -9,11 +9,13 @@ import pytest
 
 from duly import Duly
 from duly.errors import BadRequest, StoreUnavailable
-from duly.pulse import KEPT, KIND, Pulse, Spread, Sum, packed, unpacked
+from duly.job import Request
+from duly.pulse import KEPT, KIND, MOST_QUEUES, Depth, Pulse, Spread, Sum, packed, unpacked
 from duly.stores.drive import Operation
 from duly.stores.memory import MemoryStore
 from duly.testing import VirtualClock
 from duly.testing.clock import START
+from duly.worker.sounding import Sounding
 from duly.worker.tally import EVERY, MOST, NEVER, Tally
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -213,3 +215,58 @@ def test_a_worker_tells_its_pulse() -> None:
     assert sum((point.runs for point in points), start=points[0].runs.__class__()) == {"done": 2, "fail": 1}
     assert sum(point.waited.size for point in points) == 3
     assert sum(point.took.size for point in points) == 3
+
+
+# --- how deep queues are --------------------------------------------------------------------------
+
+
+def request(queue: str, name: str) -> Request:
+    return Request(id=name, task="mail", arguments="[[],{}]", queue=queue)
+
+
+def put(desk: Desk, *requests: Request) -> None:
+    desk.store.run(desk.store.put(list(requests)))
+
+
+def test_one_worker_of_many_writes_down_how_deep_queues_are(desk: Desk) -> None:
+    put(desk, request("io", "1"), request("io", "2"), request("cpu", "3"), request("duly.schedules", "4"))
+    desk.clock.advance("90s")
+    workers = [Sounding(desk.store, desk.clock.now, desk.clock.boot) for _ in range(3)]
+
+    for worker in workers:
+        worker.take()
+
+    assert desk.pulse.depths() == [Depth(desk.clock.now(), 3, 0, 90.0)]
+    assert desk.pulse.depths(queue="cpu") == [Depth(desk.clock.now(), 1, 0, 90.0)]
+
+
+def test_depths_come_in_order_and_are_forgotten_after_a_day(desk: Desk) -> None:
+    sounding = Sounding(desk.store, desk.clock.now, desk.clock.boot)
+    for number in range(3):
+        put(desk, request("io", str(number)))
+        sounding.take()
+        desk.clock.advance("30s")
+
+    waiting = [depth.waiting for depth in desk.pulse.depths()]
+    desk.clock.advance(KEPT)
+
+    assert waiting == [1, 2, 3]
+    assert desk.pulse.depths(past=KEPT) == []
+
+
+def test_queues_beyond_count_are_added_up_without_a_name(desk: Desk) -> None:
+    put(desk, *(request(f"q{number}", str(number)) for number in range(MOST_QUEUES + 5)))
+
+    Sounding(desk.store, desk.clock.now, desk.clock.boot).take()
+
+    [whole], [rest] = desk.pulse.depths(), desk.pulse.depths(queue="")
+    assert (whole.waiting, rest.waiting) == (MOST_QUEUES + 5, 5)
+
+
+def test_nothing_is_looked_at_before_the_store_has_told_its_time(desk: Desk) -> None:
+    sounding = Sounding(desk.store, lambda: None, desk.clock.boot)
+
+    sounding.take()
+
+    assert desk.pulse.depths() == []
+    assert sounding.due > desk.clock.boot()

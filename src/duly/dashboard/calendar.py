@@ -20,7 +20,7 @@ from duly.job import Job
 from duly.kinds import periodic
 from duly.kinds.periodic import Schedule
 from duly.schedules import ScheduleView, merge
-from duly.ticks import Cron, interval_of, ticks_between
+from duly.ticks import Cron, Timetable, interval_of, ticks_between
 
 if TYPE_CHECKING:
     from duly.app import App
@@ -32,7 +32,7 @@ LISTED: Final = 20
 NEARBY: Final = 6
 """Ticks listed on either side of a change of clocks."""
 YEAR: Final = timedelta(days=370)
-OUTCOMES: Final = 20
+OUTCOMES: Final = 10
 LOOKED_THROUGH: Final = 100
 
 
@@ -113,6 +113,16 @@ class Calendar:
         )
 
     def _outcomes(self, view: ScheduleView) -> list[Job]:
+        """Its last ticks, oldest first. By their keys: a rare task is lost among a million jobs."""
+        if view.last_tick is None:
+            return []
+        if view.overlay or view.terms.get("mode") == "delay":  # its ticks were not where the terms say
+            return self._ticked(view)
+        timetable = periodic.read_terms(view.name, view.terms).timetable
+        keys = [periodic.tick_key(view.name, tick) for tick in recent(timetable, view.last_tick, OUTCOMES)]
+        return [job for key in keys for job in self._app.jobs.list(task=view.task, key=key, limit=1)]
+
+    def _ticked(self, view: ScheduleView) -> list[Job]:
         found = self._app.jobs.list(task=view.task, limit=LOOKED_THROUGH)
         prefix = f"{view.name}@"
         ticks = [job for job in found if job.tick is not None and (job.key or "").startswith(prefix)]
@@ -155,6 +165,16 @@ def upcoming(schedule: Schedule, after: datetime, until: datetime, limit: int) -
     begin = after if schedule.start is None else max(after, schedule.start - timedelta(microseconds=1))
     end = until if schedule.end is None else min(until, schedule.end)
     return ticks_between(schedule.timetable, begin, end, limit)
+
+
+def recent(timetable: Timetable, last: datetime, amount: int) -> list[datetime]:
+    """The ticks up to the last one, at most so many; looked for further back where they are far apart."""
+    reach = min(interval_of(timetable, last), YEAR) * amount
+    while True:
+        found = ticks_between(timetable, last - reach, last, 50 * amount)[-amount:]
+        if len(found) == amount or reach > YEAR:
+            return found
+        reach *= 4
 
 
 def _days_around(schedule: Schedule, change: datetime, now: datetime) -> list[datetime]:

@@ -30,7 +30,7 @@ from duly.stores.contract import Attendance, Scope
 if TYPE_CHECKING:
     from duly.app import App
     from duly.audit import Deed
-    from duly.pulse import Point
+    from duly.pulse import Depth, Point
     from duly.reactions import ReactionView
     from duly.stores.reports import FailureGroup
 
@@ -140,6 +140,7 @@ class Desk:
         self.app = app
         self.redaction = redaction
         self._summary: Kept[Summary] = Kept(self._sum_up, app.clock.boot)
+        self._depths: Kept[Sequence[Depth]] = Kept(lambda: app.pulse.depths(past=CHART), app.clock.boot)
         self._pulse: Kept[Sequence[Point]] = Kept(lambda: app.pulse.series(past=CHART), app.clock.boot)
 
     def now(self) -> datetime:
@@ -189,6 +190,10 @@ class Desk:
         if not task and not queue:
             return self._pulse.get()
         return self.app.pulse.series(past=CHART, task=task or None, queue=queue or None)
+
+    def depths(self) -> Sequence[Depth]:
+        """How deep the queues were in the last hour."""
+        return self._depths.get()
 
     def failures(self) -> Sequence[FailureGroup]:
         """What goes wrong, by cause; the one that went wrong last comes first."""

@@ -1,7 +1,7 @@
 """The live stream: one look at the store for everybody who watches, and a short memory of those looks.
 
-The memory is what this process saw while somebody watched: queue depth and lag are a store's present, which
-nobody writes down. It is bounded, and gone with the process.
+The memory is what this process saw while somebody watched, every other second; it is bounded. What was
+before it comes from the workers, who write down how deep queues are every half minute.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ class Live:
 
     def everything(self) -> dict[str, Any]:
         """A look, with all samples."""
-        found = self.look()
-        return {**found, "samples": [_plain(sample) for sample in list(self.samples)]}
+        found, seen = self.look(), list(self.samples)
+        earlier = [Sample(*depth) for depth in self.desk.depths() if depth.at < seen[0].at]
+        return {**found, "samples": [_plain(sample) for sample in (*earlier, *seen)]}
 
     async def stream(self, is_gone: Callable[[], Awaitable[bool]]) -> AsyncGenerator[str]:
         """Server-sent events until the browser leaves or the stream has lasted long enough."""

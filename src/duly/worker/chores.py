@@ -10,6 +10,7 @@ from duly.converse import converse
 from duly.ids import spread
 from duly.schedules import register
 from duly.worker.seeds import seeds
+from duly.worker.sounding import Sounding
 from duly.worker.tally import Tally
 
 SEED_EVERY = 60.0
@@ -24,6 +25,7 @@ class Chores:
         self._app = app
         self._store = app.store
         self.tally = Tally(app.store, worker, time.monotonic)
+        self._sounding = Sounding(app.store, self.tally.now, time.monotonic)
         self._seed_at = 0.0
         self._prune_at = time.monotonic() + PRUNE_EVERY * spread()
         self._is_registered = False
@@ -31,7 +33,7 @@ class Chores:
     @property
     def next_at(self) -> float:
         """When one of them is due."""
-        return min(self._seed_at, self._prune_at, self.tally.due)
+        return min(self._seed_at, self._prune_at, self.tally.due, self._sounding.due)
 
     def finish_due(self, *, is_draining: bool) -> bool:
         """Whether jobs may have appeared by it."""
@@ -39,8 +41,10 @@ class Chores:
         if now >= self.tally.due:
             self.tally.write()
         if is_draining:
-            self._seed_at = self._prune_at = now + SEED_EVERY
+            self._seed_at = self._prune_at = self._sounding.due = now + SEED_EVERY
             return False
+        if now >= self._sounding.due:
+            self._sounding.take()
         if now >= self._prune_at:
             pruned = self._store.run(self._store.prune(PRUNE_BATCH))
             self._prune_at = now + (0.5 if pruned >= PRUNE_BATCH else PRUNE_EVERY * (0.75 + spread() / 2))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from duly.errors import StoreError
@@ -46,6 +46,12 @@ class Tally:
         """What the store said the time was, and when that was by our own clock."""
         if now is not None:
             self._ahead = now.timestamp() - read_at
+
+    def now(self) -> datetime | None:
+        """The time by the store's clock; None before it has told it."""
+        if self._ahead is None:
+            return None
+        return datetime.fromtimestamp(self._monotonic() + self._ahead, UTC)
 
     def note(self, task: str, queue: str, outcome: str, wait: float | None, took: float | None) -> None:
         """A run ended."""

@@ -74,8 +74,8 @@
   const seriesOf = {
     runs: { from: "pulse", reach: 3600, lines: [["done", 1], ["failed", 2]] },
     times: { from: "pulse", reach: 3600, lines: [["waiting", 3], ["running", 4]] },
-    depth: { from: "looks", reach: 600, lines: [["waiting", 1], ["running", 2]] },
-    late: { from: "looks", reach: 600, lines: [["failed", 3]] },
+    depth: { from: "looks", reach: 3600, lines: [["waiting", 1], ["running", 2]] },
+    late: { from: "looks", reach: 3600, lines: [["failed", 3]] },
   };
   const rows = { pulse: [], looks: [] };
   const clock = (tick) => new Date(tick * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
@@ -117,7 +117,7 @@
     document.addEventListener("duly:look", async (event) => {
       const row = event.detail.sample;
       if (rows.looks.length && rows.looks[rows.looks.length - 1][0] >= row[0]) return;
-      rows.looks = [...rows.looks, row].slice(-600);
+      rows.looks = [...rows.looks, row].slice(-2000);
       looks += 1;
       if (looks % 5 === 0) await fetchPulse().catch(() => say("lost", "no answer"));
       drawAll();
