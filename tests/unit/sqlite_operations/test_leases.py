@@ -65,7 +65,7 @@ def test_a_restarted_machine_has_let_go_of_every_lock(tmp_path: Path, clock: Vir
     after.close()
 
 
-def test_every_claim_has_a_secret_of_its_own(store: PlainStore, clock: VirtualClock) -> None:
+def test_a_job_that_is_lent_again_has_another_secret(store: PlainStore, clock: VirtualClock) -> None:
     store.run(store.put([request() for _ in range(20)]))
     claims = lend(store, "w1")
     clock.advance(LEASE)
@@ -73,5 +73,6 @@ def test_every_claim_has_a_secret_of_its_own(store: PlainStore, clock: VirtualCl
 
     secrets = {claim.nonce for claim in claims + again}
 
-    assert len(secrets) == 40
+    assert not {claim.nonce for claim in claims} & {claim.nonce for claim in again}
+    assert len({claim.fence for claim in claims + again}) == 40
     assert all(len(secret) == 16 for secret in secrets)
