@@ -2,7 +2,7 @@
 # The environment lives in .venv and is renewed when pyproject.toml changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-browser chaos sabotage bench-claims check format clean
+.PHONY: help setup demo test test-all test-browser chaos sabotage bench bench-quick bench-claims check format clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,6 +30,8 @@ help:
 	@echo "make test-browser   open the dashboard in a real Chromium; pictures in build/pictures"
 	@echo "make chaos   thousands of simulated storms, then ten minutes of faults on each store  (CHAOS_SECONDS=60 CHAOS_STORES=redis CHAOS_ARGS='--seed 7')"
 	@echo "make sabotage   break the engine in every known way and see the tests notice"
+	@echo "make bench   Duly, its peers and the limits of the stores, three times, in build/bench (BENCH_ARGS='--only Duly --work drain')"
+	@echo "make bench-quick   the best peer of each store, once, in under three minutes"
 	@echo "make bench-claims   what a claim costs in a full store (BENCH_ARGS='--stores sqlite --scale 0.1')"
 	@echo "make check   lint, format, types, layers"
 	@echo "make format  rewrite the sources in the project's format"
@@ -68,6 +70,12 @@ chaos: $(READY)
 
 sabotage: $(READY)
 	$(BIN)/python -m tests.sabotage.run
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+bench-quick: $(READY)
+	$(BIN)/python -m benchmarks --quick $(BENCH_ARGS)
 
 bench-claims: $(READY)
 	$(BIN)/python -m benchmarks.claim_latency $(BENCH_ARGS)

@@ -19,7 +19,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import IO, Final, TypedDict
@@ -85,8 +85,9 @@ def empty(schema: str) -> None:
 class PostgresServer:
     """A server in a directory: started once per run, known by its lock file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] = POSTGRES_SETTINGS) -> None:
         self.folder = folder
+        self.settings = settings
         self.cluster = folder / "cluster"
         self.url = f"postgresql://postgres@/postgres?host={folder}"
         self._users: IO[str] | None = None
@@ -143,7 +144,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        options = [f"-c{name}={value}" for name, value in POSTGRES_SETTINGS.items()]
+        options = [f"-c{name}={value}" for name, value in self.settings.items()]
         with open(self.folder / "log", "a") as log:
             self._process = subprocess.Popen(
                 [_binary("postgres", self.folder), "-D", self.cluster, "-k", self.folder, *options],

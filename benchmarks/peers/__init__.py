@@ -1,0 +1,1 @@
+"""The systems that somebody might use instead, one adapter each, each in an environment of its own."""

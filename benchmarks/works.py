@@ -1,0 +1,277 @@
+"""The pieces of work, each for one system, on a fresh store; what is measured has a name in `figures.py`.
+
+Every one is bounded: in jobs, and in the seconds it may take after its first job.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+
+from benchmarks import place, processes
+from benchmarks.contenders import DULY, POSTGRES, RAW, REDIS
+from benchmarks.player import Broken, Player
+from benchmarks.quantiles import quantile
+from benchmarks.slots import SECOND
+
+Readings = dict[str, float]
+Work = Callable[[Player], Readings]
+
+SHORT: Final = 1.0
+"""Seconds of calls in a row."""
+DRAIN: Final = 2.5
+"""Seconds of a drain after its first job."""
+CLIENTS: Final = 8
+CALLS: Final = 20_000
+"""More than any system can enqueue in that time."""
+PROMPT: Final = 300
+DUE: Final = 5_000
+IDLE: Final = 6.0
+BACKLOGS: Final = {1_000: 5, 20_000: 1, 200_000: 1, 1_000_000: 1}
+"""How much is queued, and how often: the smallest is over too soon to be trusted once."""
+SCHEDULES: Final = 1_000
+TICKS: Final = 5
+
+
+# --- putting --------------------------------------------------------------------------------------
+
+
+def enqueue(player: Player) -> Readings:
+    player.prepare()
+    return {"enqueue": player.call("enqueue", 0, CALLS, SHORT)["rate"]}
+
+
+def clients(player: Player) -> Readings:
+    player.prepare()
+    return {"enqueue, 8 threads": player.call("clients", 0, CALLS, SHORT, CLIENTS)["rate"]}
+
+
+def bulk(player: Player) -> Readings:
+    player.prepare()
+    rate = player.call("bulk", 0, min(player.contender.amount, 30_000))["rate"]
+    return {} if rate is None else {"bulk": rate}
+
+
+# --- draining -------------------------------------------------------------------------------------
+
+
+def drain(player: Player) -> Readings:
+    return {"drain": drained(player, player.contender.amount)}
+
+
+def drain2(player: Player) -> Readings:
+    return {"drain, 2 workers": drained(player, player.contender.amount, workers=2)}
+
+
+def sync(player: Player) -> Readings:
+    player.variables[place.TASK] = "noop_sync"
+    return {"drain, sync tasks": drained(player, player.contender.amount)}
+
+
+def millisecond(player: Player) -> Readings:
+    player.variables[place.TASK] = "millisecond"
+    return {"drain, sync tasks of 1 ms": drained(player, player.contender.amount // 2)}
+
+
+def exact(player: Player) -> Readings:
+    player.variables[place.TASK] = "effect"
+    found = {"exactly once": drained(player, player.contender.amount // 3)}
+    if player.contender.name == RAW and player.store == POSTGRES:
+        player.variables[place.VARIANT] = "alone"
+        found["exactly once, 1 connection"] = drained(player, player.contender.amount // 3)
+    return found
+
+
+def backlog(player: Player) -> Readings:
+    """The drain rate of the first seconds, by how much is queued."""
+    found = Readings()
+    for size, times in BACKLOGS.items():
+        if size > player.slots.amount:
+            break
+        rates = [drained(player, size) for _ in range(times)]
+        found[f"drain, {size:,} queued"] = quantile(rates, 0.5) or 0.0
+    return found
+
+
+def drained(player: Player, amount: int, workers: int = 1) -> float:
+    """Fill, then start; from the first body to the last, once every worker has run one."""
+    player.prepare()
+    player.slots.forget(amount)
+    player.call("fill", 0, amount)
+    for _ in range(workers):
+        player.start()
+    player.slots.wait(0, amount, at_most=DRAIN)
+    player.stop()
+    rate = player.slots.rate(0, amount)
+    if not rate:
+        raise Broken(f"fewer than two jobs ran: {player.last_words()}")
+    return rate
+
+
+# --- waiting --------------------------------------------------------------------------------------
+
+
+def latency(player: Player) -> Readings:
+    """Of the raw limit only the wake-up."""
+    if player.contender.name == RAW:
+        player.variables[place.TASK] = "wake"
+    waiting(player)
+    found = player.call("latency", PROMPT, PROMPT, 2 * SHORT)
+    return {f"pick-up p{part}": found[f"p{part}"] for part in (50, 95, 99)}
+
+
+def due(player: Player) -> Readings:
+    """Many jobs for one whole second: how late the first, the median and the last start."""
+    waiting(player)
+    amount = min(DUE, player.contender.amount)
+    calls = 2_000 if player.contender.name != DULY and player.store != POSTGRES else 10_000
+    moment = math.ceil(time.time_ns() / SECOND + 1.5 + amount / calls)
+    left = player.call("schedule", PROMPT, amount, moment)["left"]
+    if left < 0:
+        raise Broken(f"enqueueing took {-left:.1f} s longer than the jobs had until they were due")
+    player.slots.wait(PROMPT, amount, at_most=3 * DRAIN, patience=left + 5)
+    offset = time.time_ns() - time.monotonic_ns() - moment * SECOND
+    late = [(when + offset) / 1e6 for when in player.slots.stamps(PROMPT, amount)]
+    if len(late) < amount:
+        raise Broken(f"{len(late):,} of {amount:,} jobs ran within {3 * DRAIN:g} s")
+    return {
+        "due: first": late[0],
+        "due: p50": quantile(late, 0.5) or 0.0,
+        "due: last": late[-1],
+        "due: rate": (amount - 1) * 1e3 / (late[-1] - late[0]),
+    }
+
+
+def waiting(player: Player) -> None:
+    """A worker that has run a few jobs and has nothing to do."""
+    player.prepare()
+    player.start()
+    if player.contender.name == RAW:
+        time.sleep(1.0)  # its bell keeps nothing for those who come late
+    player.call("enqueue", 0, 20, SHORT)
+    if not player.slots.wait(0, 1, at_most=5.0):
+        raise Broken(f"the worker never ran its first job: {player.last_words()}")
+    time.sleep(0.5)
+
+
+def idle(player: Player) -> Readings:
+    player.prepare()
+    if player.store == POSTGRES:
+        player.stage.postgres.log_statements(player.contender.label)
+    leader = player.start()
+    player.call("enqueue", 0, 5, SHORT)
+    if not player.slots.wait(0, 1, at_most=5.0):
+        raise Broken(f"the worker never ran its first job: {player.last_words()}")
+    time.sleep(2.0)
+    before, said = processes.cost(leader), statements(player)
+    time.sleep(IDLE)
+    after, now_said = processes.cost(leader), statements(player)
+    found = {
+        "idle: processor": 100 * (after.seconds - before.seconds) / IDLE,
+        "idle: memory": after.megabytes,
+    }
+    if said is None or now_said is None:
+        return found
+    return found | {"idle: statements": (now_said - said) / IDLE}
+
+
+def statements(player: Player) -> int | None:
+    """What the store was asked so far; a file is asked by nobody one could ask."""
+    if player.store == POSTGRES:
+        return player.stage.postgres.statements()
+    return player.stage.redis.statements() if player.store == REDIS else None
+
+
+def start(player: Player) -> Readings:
+    """How long `import duly` takes, and a worker from its start to the first body."""
+    taken = [imported() - bare() for _ in range(5)]
+    ready = [readied(player) for _ in range(3)]
+    return {"import duly": quantile(taken, 0.5) or 0.0, "worker ready": quantile(ready, 0.5) or 0.0}
+
+
+def imported() -> float:
+    return run_for("import duly")
+
+
+def bare() -> float:
+    return run_for("pass")
+
+
+def run_for(code: str) -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], cwd=place.ROOT, check=True)
+    return (time.perf_counter() - began) * 1e3
+
+
+def readied(player: Player) -> float:
+    """The program itself, without the harness's own interpreter in front of it."""
+    player.prepare()
+    player.slots.forget(1)
+    player.call("fill", 0, 1)
+    began = time.monotonic_ns()
+    player.start(program=[os.path.join(os.path.dirname(sys.executable), "duly"), *DULY_WORKER])
+    if not player.slots.wait(0, 1, at_most=5.0):
+        raise Broken("the worker never ran its first job")
+    player.stop()
+    return (player.slots.times[0] - began) / 1e6
+
+
+DULY_WORKER: Final = ("worker", "benchmarks.duly_app:app")
+
+
+def schedules(player: Player) -> Readings:
+    """A thousand schedules, each ticking every second: how late ticks start, and how many did."""
+    origin = time.time_ns() // SECOND + 4
+    player.variables |= {place.SCHEDULES: str(SCHEDULES), place.ORIGIN: str(origin)}
+    player.prepare()
+    leader = player.start()
+    time.sleep(max(0.0, origin - time.time_ns() / SECOND - 0.2))
+    before = processes.cost(leader)
+    time.sleep(TICKS)
+    after = processes.cost(leader)
+    time.sleep(1.0)
+    offset = time.time_ns() - time.monotonic_ns() - origin * SECOND
+    late = [
+        (when + offset) / 1e6 - 1e3 * (number // SCHEDULES)
+        for number, when in enumerate(player.slots.times[: SCHEDULES * TICKS].tolist())
+        if when
+    ]
+    return {
+        "schedules: ticks run": 100 * len(late) / (SCHEDULES * TICKS),
+        "schedules: late p50": quantile(late, 0.5) or 0.0,
+        "schedules: late p99": quantile(late, 0.99) or 0.0,
+        "schedules: processor": 100 * (after.seconds - before.seconds) / TICKS,
+    }
+
+
+WORKS: Final[dict[str, Work]] = {
+    "enqueue": enqueue,
+    "clients": clients,
+    "bulk": bulk,
+    "drain": drain,
+    "drain2": drain2,
+    "sync": sync,
+    "millisecond": millisecond,
+    "latency": latency,
+    "due": due,
+    "exact": exact,
+    "start": start,
+    "schedules": schedules,
+    "backlog": backlog,
+    "idle": idle,
+}
+EVERY_WORK: Final = tuple(WORKS)
+LONG: Final = frozenset({"backlog", "idle", "schedules", "snapshot", "reactive"})
+"""Measured once: they last long, or hardly vary."""
+
+
+def slots_for(work: str, player_amount: int, *, most: int) -> int:
+    """How many jobs a piece of work may number."""
+    if work in ("enqueue", "clients"):
+        return CALLS * CLIENTS
+    return most if work == "backlog" else max(player_amount, PROMPT + DUE, SCHEDULES * (TICKS + 5))
