@@ -65,15 +65,15 @@ class Overview:
         return total
 
 
-def look(app: App) -> Overview:
-    """Ask the store for everything `status` and `doctor` talk about."""
+def look(app: App, census: Census | None = None) -> Overview:
+    """Ask the store for everything `status` and `doctor` talk about; a census that is at hand is taken."""
     store, now = app.store, app.clock.now()
     workers = store.run(store.workers())
     switches = store.run(store.switches())
     return Overview(
         url=masked(app.settings.url),
         now=now,
-        census=store.run(store.census()),
+        census=store.run(store.census()) if census is None else census,
         workers=workers,
         switches=switches,
         outbox=_backlog(app),

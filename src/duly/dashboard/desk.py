@@ -10,7 +10,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -25,7 +25,7 @@ from duly.dashboard.redaction import Redaction
 from duly.dashboard.timeline import Timeline, draw
 from duly.job import FINISHED, HistoryLine, Job, State
 from duly.stores.changes import Changes
-from duly.stores.contract import Attendance, Scope
+from duly.stores.contract import Attendance, Census, Scope
 
 if TYPE_CHECKING:
     from duly.app import App
@@ -40,15 +40,19 @@ PAGE: Final = 50
 CHART: Final = timedelta(hours=1)
 FRESH: Final = timedelta(seconds=2)
 """How old a count may be: three browsers that watch cost the store as much as one."""
+TWENTIETH, HUNDREDTH = 20, 100
+"""The part of the time that may be spent on looking: what is finished is counted seldom where it is much."""
+AGED: Final = timedelta(seconds=5)
+"""A count older than this says so."""
 
 
 class Kept(Generic[T]):
     """An answer that serves everybody for a moment."""
 
-    def __init__(self, ask: Callable[[], T], boot: Callable[[], float], fresh: timedelta = FRESH) -> None:
+    def __init__(self, ask: Callable[[], T], boot: Callable[[], float], part: int = TWENTIETH) -> None:
         self._ask = ask
         self._boot = boot
-        self._fresh = fresh.total_seconds()
+        self._part = part
         self._lock = threading.Lock()
         self._kept: tuple[float, T] | None = None
         """Until when it serves, and the answer."""
@@ -56,14 +60,14 @@ class Kept(Generic[T]):
     def get(self) -> T:
         """The answer, asked for anew when it is too old; whoever comes meanwhile waits for the same one.
 
-        One that took long to find serves longer, so looking takes at most a twentieth of the time.
+        One that took long to find serves longer, so looking takes at most that part of the time.
         """
         with self._lock:
             begun = self._boot()
             if self._kept is None or begun >= self._kept[0]:
                 answer = self._ask()
                 took = self._boot() - begun
-                self._kept = begun + max(self._fresh, 20 * took), answer
+                self._kept = begun + max(FRESH.total_seconds(), self._part * took), answer
             return self._kept[1]
 
     def forget(self) -> None:
@@ -92,6 +96,8 @@ class Summary:
     queues: Sequence[QueueRow]
     tasks: dict[str, Counter[State]]
     alarms: Sequence[Finding]
+    finished_ago: timedelta | None = None
+    """How old the counts of finished jobs are, where it is worth telling."""
 
     @property
     def late(self) -> timedelta:
@@ -140,6 +146,7 @@ class Desk:
         self.app = app
         self.redaction = redaction
         self._summary: Kept[Summary] = Kept(self._sum_up, app.clock.boot)
+        self._everything: Kept[tuple[float, Census]] = Kept(self._count, app.clock.boot, HUNDREDTH)
         self._depths: Kept[Sequence[Depth]] = Kept(lambda: app.pulse.depths(past=CHART), app.clock.boot)
         self._pulse: Kept[Sequence[Point]] = Kept(lambda: app.pulse.series(past=CHART), app.clock.boot)
 
@@ -156,15 +163,25 @@ class Desk:
     def forget(self) -> None:
         """After an order the next page shows what it did."""
         self._summary.forget()
+        self._everything.forget()
+
+    def _count(self) -> tuple[float, Census]:
+        return self.app.clock.boot(), self.app.store.run(self.app.store.census())
 
     def _sum_up(self) -> Summary:
-        seen = look(self.app)
+        counted_at, everything = self._everything.get()
+        live = self.app.store.run(self.app.store.census(with_finished=False))
+        ended = {key: count for key, count in everything.jobs.items() if key[2] in FINISHED}
+        seen = look(self.app, replace(live, jobs=ended | dict(live.jobs)))
+        ago = timedelta(seconds=self.app.clock.boot() - counted_at)
         held = {switch.name for switch in seen.switches if switch.scope is Scope.QUEUE}
         by_queue = {**{name: Counter[State]() for name in sorted(held)}, **seen.by(1)}
         queues = [
             QueueRow(name, counts, _late(seen, name), name in held) for name, counts in by_queue.items()
         ]
-        return Summary(seen, seen.total(), queues, seen.by(0), self._alarms(seen))
+        return Summary(
+            seen, seen.total(), queues, seen.by(0), self._alarms(seen), ago if ago > AGED else None
+        )
 
     def _alarms(self, seen: Overview) -> list[Finding]:
         """Silence when all is well."""
