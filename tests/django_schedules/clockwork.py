@@ -41,6 +41,7 @@ class Clockwork:
     def __init__(self) -> None:
         self.clock = WoundClock(NOON)
         self.namespace = f"t{new_nonce()[:8]}"
+        self._apps: list[Duly] = []
         self.app = self.restarted()
 
     def restarted(self) -> Duly:
@@ -52,6 +53,7 @@ class Clockwork:
             transactions=Atomic("default"),
             poll="20ms",
         )
+        self._apps.append(self.app)
         return self.app
 
     def schedule(self, task: Any, cron: str = "* * * * *", **words: Any) -> None:
@@ -78,7 +80,8 @@ class Clockwork:
                 cursor.execute("delete from duly_ledger_delivery")
 
     def close(self) -> None:
-        self.app.close()
+        for app in self._apps:
+            app.close()
 
 
 def give_up() -> None:
