@@ -17,6 +17,8 @@ CHAOS_SEEDS ?= 3000
 CHAOS_ARGS ?=
 BENCH_ARGS ?=
 PICTURES ?= build/pictures
+# A machine without a network must not wait for one.
+APT := timeout 300 apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=20
 
 # The first interpreter that is new enough and can make virtual environments; PYTHON=... overrules.
 CANDIDATES := python3.11 python3.12 python3.13 python3.14 python3 python
@@ -58,8 +60,8 @@ test-all: $(READY)
 
 # Without root a missing browser is for somebody else to install; the tests then say that they were skipped.
 test-browser: $(READY)
-	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-inter; } \
-		|| { echo "Chromium is not installed, so nothing was tried: apt-get install chromium" >&2; exit 0; }; \
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && $(APT) update && $(APT) install -y --no-install-recommends chromium fonts-inter; } \
+		|| { echo "Chromium is not installed and cannot be from here, so no browser test was run: apt-get install chromium" >&2; exit 0; }; \
 	DULY_BROWSER=1 DULY_PICTURES=$(PICTURES) $(BIN)/python -m pytest -n 2 tests/browser $(TEST_ARGS)
 
 chaos: $(READY)
