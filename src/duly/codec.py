@@ -34,13 +34,9 @@ def pack(args: tuple[Any, ...], kwargs: dict[str, Any], *, cap: int = CAP) -> st
 def unpack(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The call that `pack` wrote, or Undecodable."""
     call: Any = _decode(text)
-    if not _is_list(call) or len(call) != 2 or (type(call[0]), type(call[1])) != _CALL:
+    if call.__class__ is not list or len(call) != 2 or (type(call[0]), type(call[1])) != _CALL:
         raise Undecodable(f"{_shown(text)} is not the text of a call, [args, kwargs].")
     return tuple(call[0]), call[1]
-
-
-def _is_list(value: object) -> bool:
-    return type(value) is list
 
 
 def pack_value(value: object, *, cap: int = CAP) -> str:

@@ -22,13 +22,14 @@ from datetime import timedelta
 from typing import Final
 
 from duly.executors.threads import Threads
+from duly.job import Delivery
 from duly.lifecycle import Release
 from duly.signals import Signal
 from duly.worker.binding import Binding
 from duly.worker.endings import Concluded
 from duly.worker.hand import Holding
 from duly.worker.inthreads import ThreadBodies
-from duly.worker.isolation import Isolation, may_need_record, needs_record, runs_in_child
+from duly.worker.isolation import Isolation, needs_record, runs_in_child
 from duly.worker.onloop import LoopBodies, seat
 from duly.worker.tempo import LARGEST_BATCH
 from duly.worker.transaction import Counter
@@ -227,8 +228,10 @@ class Bench:
         return None
 
     def _dispatch(self, holding: Holding) -> None:
-        if not may_need_record(holding):
-            self._start_here(holding)
+        task, options = holding.task, holding.task.options
+        is_special = holding.claim.is_suspect or options.delivery is Delivery.AT_MOST_ONCE
+        if not is_special and not options.needs_process:  # most; spelled out, since all come by here
+            (self._on_loop if task.is_async else self._in_threads).start(holding)
         elif needs_record(holding):
             holding.started_at = None
             self.begin_later([holding])
@@ -240,13 +243,7 @@ class Bench:
         if runs_in_child(holding):
             self._isolation.start(holding, seat(holding))
         else:
-            self._start_here(holding)
-
-    def _start_here(self, holding: Holding) -> None:
-        if holding.task.is_async:
-            self._on_loop.start(holding)
-        else:
-            self._in_threads.start(holding)
+            (self._on_loop if holding.task.is_async else self._in_threads).start(holding)
 
     # ending
 

@@ -126,8 +126,6 @@ def outcome_of(verdict: Verdict, answer: Settled, halt: Halt | None = None) -> s
 
 def tell_end(events: Events, ended: Concluded, answer: Settled, seconds: float) -> None:
     """Log what a person should know, and tell whoever listens, in the context its request was made under."""
-    if answer is Settled.SETTLED and ended.verdict is DONE and not events.is_heard:
-        return  # most ends are news to nobody
     with context.restored(ended.holding.claim.context):
         _log_end(ended, answer)
         if events.is_heard:

@@ -175,12 +175,6 @@ def runs_in_child(holding: Holding) -> bool:
     return (holding.task.options.needs_process or holding.claim.is_suspect) and can_travel(holding.task)
 
 
-def may_need_record(holding: Holding) -> bool:
-    """A quick look: False for most."""
-    options = holding.task.options
-    return holding.claim.is_suspect or options.needs_process or options.delivery is Delivery.AT_MOST_ONCE
-
-
 def needs_record(holding: Holding) -> bool:
     """A start that must be durable first: where nobody may start twice, and where deaths are counted."""
     return holding.task.options.delivery is Delivery.AT_MOST_ONCE or runs_in_child(holding)

@@ -287,7 +287,9 @@ class Pump:
                 continue
             told.append(settlement.fence)
             if isinstance(item, Concluded):
-                self._tell_end(*seen_again(self._store, item, answer), now)
+                if item.meant is not None:
+                    item, answer = seen_again(self._store, item, answer)  # noqa: PLW2901
+                self._tell_end(item, answer, now)
         self._hand.drop(told)
         if any([settlement.then for settlement in settlements]):  # noqa: C419  a generator costs more
             self._store.ring()
@@ -327,11 +329,12 @@ class Pump:
         holding = item.holding
         took = None if holding.started_at is None else now - holding.started
         self.finished += 0 if took is None else 1
-        outcome = outcome_of(item.verdict, answer, holding.halt)
+        is_plain = item.verdict is DONE and answer is Settled.SETTLED and holding.halt is None
+        outcome = "done" if is_plain else outcome_of(item.verdict, answer, holding.halt)
         self._chores.tally.note(holding.claim.task, holding.claim.queue, outcome, holding.wait, took)
+        if is_plain and not self._app.events.is_heard:
+            return  # most ends are news to nobody
         tell_end(self._app.events, item, answer, took or 0.0)
-        if item.verdict is DONE:
-            return  # nothing failed: no hook asks for more
         counts = answer is Settled.SETTLED and holding.halt is not Halt.CANCELLED
         hook = hook_call(holding, item.verdict) if counts else None
         if hook is not None:
