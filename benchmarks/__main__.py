@@ -56,7 +56,11 @@ def main(words: Sequence[str] | None = None) -> int:
     figures = load(path) if is_part else Figures()
     if not given.report:
         began = time.monotonic()
-        measure(given, figures, path)
+        try:
+            measure(given, figures, path)
+        except KeyboardInterrupt:
+            print(f"broken off; {path} has what was measured, --resume goes on", file=sys.stderr)
+            return 130
         print(f"measured in {time.monotonic() - began:.0f} s", file=sys.stderr)
     write(given, figures)
     return 0

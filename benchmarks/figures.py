@@ -49,6 +49,7 @@ NAMES: Final = {
         Name("idle: memory", "MB", is_larger_better=False),
         Name("import duly", "ms", is_larger_better=False),
         Name("worker ready", "ms", is_larger_better=False),
+        Name("schedules: ready after", "s", is_larger_better=False, decimals=1),
         Name("schedules: ticks run", "%", decimals=1),
         Name("schedules: late p50", "ms", is_larger_better=False),
         Name("schedules: late p99", "ms", is_larger_better=False),

@@ -22,7 +22,8 @@ from benchmarks.contenders import STORES, Contender
 from benchmarks.environments import Environments, NotInstalled
 from benchmarks.figures import Failure, Figures, Sample
 from benchmarks.player import Broken, Player, Stage, at_work
-from benchmarks.works import LONG, WORKS, Readings, slots_for
+from benchmarks.readings import Readings
+from benchmarks.works import LONG, WORKS, slots_for
 
 EXPECTED = (Broken, NotInstalled, SubprocessError, OSError)
 

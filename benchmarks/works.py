@@ -17,9 +17,10 @@ from benchmarks import place, processes
 from benchmarks.contenders import DULY, POSTGRES, RAW, REDIS
 from benchmarks.player import Broken, Player
 from benchmarks.quantiles import quantile
-from benchmarks.slots import SECOND
+from benchmarks.readings import Readings
+from benchmarks.slots import SECOND, Slots
+from benchmarks.studies import reactive, snapshot
 
-Readings = dict[str, float]
 Work = Callable[[Player], Readings]
 
 SHORT: Final = 1.0
@@ -36,6 +37,8 @@ BACKLOGS: Final = {1_000: 5, 20_000: 1, 200_000: 1, 1_000_000: 1}
 """How much is queued, and how often: the smallest is over too soon to be trusted once."""
 SCHEDULES: Final = 1_000
 TICKS: Final = 5
+SWING: Final = 40
+"""Seconds within which all schedules must have ticked once."""
 
 
 # --- putting --------------------------------------------------------------------------------------
@@ -226,27 +229,41 @@ DULY_WORKER: Final = ("worker", "benchmarks.duly_app:app")
 
 def schedules(player: Player) -> Readings:
     """A thousand schedules, each ticking every second: how late ticks start, and how many did."""
-    origin = time.time_ns() // SECOND + 4
+    origin = time.time_ns() // SECOND
     player.variables |= {place.SCHEDULES: str(SCHEDULES), place.ORIGIN: str(origin)}
     player.prepare()
-    leader = player.start()
-    time.sleep(max(0.0, origin - time.time_ns() / SECOND - 0.2))
+    began, leader = time.monotonic(), player.start()
+    second = at_full_swing(player.slots, began)
+    ready = time.monotonic() - began
     before = processes.cost(leader)
     time.sleep(TICKS)
     after = processes.cost(leader)
     time.sleep(1.0)
     offset = time.time_ns() - time.monotonic_ns() - origin * SECOND
+    window = range(second * SCHEDULES, (second + TICKS) * SCHEDULES)
     late = [
         (when + offset) / 1e6 - 1e3 * (number // SCHEDULES)
-        for number, when in enumerate(player.slots.times[: SCHEDULES * TICKS].tolist())
-        if when
+        for number in window
+        if (when := player.slots.times[number])
     ]
     return {
-        "schedules: ticks run": 100 * len(late) / (SCHEDULES * TICKS),
+        "schedules: ready after": ready,
+        "schedules: ticks run": 100 * len(late) / len(window),
         "schedules: late p50": quantile(late, 0.5) or 0.0,
         "schedules: late p99": quantile(late, 0.99) or 0.0,
         "schedules: processor": 100 * (after.seconds - before.seconds) / TICKS,
     }
+
+
+def at_full_swing(slots: Slots, began: float) -> int:
+    """Wait until every schedule has ticked; answers the first whole second after that, from the origin."""
+    whole = SCHEDULES * SWING
+    while slots.ran(0, whole) < SCHEDULES:
+        if time.monotonic() - began > SWING:
+            raise Broken(f"{slots.ran(0, whole):,} ticks of {SCHEDULES:,} schedules in {SWING} s")
+        time.sleep(0.1)
+    latest = max(number for number in range(whole) if slots.times[number])
+    return latest // SCHEDULES + 1
 
 
 WORKS: Final[dict[str, Work]] = {
@@ -264,6 +281,8 @@ WORKS: Final[dict[str, Work]] = {
     "schedules": schedules,
     "backlog": backlog,
     "idle": idle,
+    "snapshot": snapshot,
+    "reactive": reactive,
 }
 EVERY_WORK: Final = tuple(WORKS)
 LONG: Final = frozenset({"backlog", "idle", "schedules", "snapshot", "reactive"})
@@ -274,4 +293,4 @@ def slots_for(work: str, player_amount: int, *, most: int) -> int:
     """How many jobs a piece of work may number."""
     if work in ("enqueue", "clients"):
         return CALLS * CLIENTS
-    return most if work == "backlog" else max(player_amount, PROMPT + DUE, SCHEDULES * (TICKS + 5))
+    return most if work == "backlog" else max(player_amount, PROMPT + DUE, SCHEDULES * (SWING + TICKS + 5))

@@ -65,6 +65,7 @@ COMMANDS = {
         Entry("move", "carry everything to another store", "move:MOVE"),
         Entry("import", "schedules of another system, as code", "importing:IMPORT"),
         Entry("doctor", "check store, workers and waiting work; say what to do", "doctor:DOCTOR"),
+        Entry("bench", "how fast it is on a store of yours", "bench:BENCH"),
         Entry("demo", "watch it work, and survive a kill -9, on a file of its own", "demo:DEMO"),
     )
 }
