@@ -10,6 +10,7 @@ PAGES = {
     "overview": "/",
     "jobs": "/jobs",
     "failed": "/jobs?state=failed",
+    "task": "/jobs?task=shop.orders.charge",
     "job": "/jobs/{order:12}",
     "waiting": "/jobs/{later}",
     "bulk": "/bulk?order=retry&task=shop.orders.charge",
@@ -35,7 +36,7 @@ def test_every_page_renders_without_complaint_on_a_desk(shop: Shop, window: Wind
     window.open(path_of(shop, name))
     window.page.wait_for_selector("#pulse[data-state=live]")
 
-    if name == "overview":
+    if name in ("overview", "task"):
         window.page.wait_for_selector(".plot canvas")
     window.picture(name)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from urllib.parse import quote
 
@@ -11,8 +12,9 @@ import pytest
 from starlette.testclient import TestClient
 from tests.dashboard.arrange import OPERATOR, Shop
 
-from duly import Duly
+from duly import Duly, State
 from duly.dashboard import asgi
+from duly.dashboard.timeline import draw
 from duly.testing import virtual
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}'
@@ -286,3 +288,23 @@ def test_schedules_that_tick_together_are_named(shop: Shop, operator: TestClient
     found = operator.get("/api/forecast?name=nightly").json()
 
     assert found["ticks"][0]["others"] == ["twin"]
+
+
+def test_a_list_of_one_task_has_charts_of_that_task_alone(shop: Shop, operator: TestClient) -> None:
+    shop.fail(1)
+
+    one = operator.get("/jobs?task=shop.charge&state=failed").text
+
+    assert 'data-lane="?task=shop.charge"' in one
+    assert one.count('class="plot"') == 2
+    assert "data-lane" not in operator.get("/jobs?state=failed").text
+    assert "data-lane" not in operator.get("/jobs?task=shop.charge&task=shop.report").text
+
+
+def test_a_running_job_is_drawn_from_when_it_was_due_and_not_from_its_request(shop: Shop) -> None:
+    waiting = shop.app.jobs.get(shop.charge.enqueue(1))
+    job = replace(waiting, due=waiting.created_at + timedelta(hours=9), state=State.RUNNING)
+
+    [bar] = draw(job, waiting.created_at + timedelta(hours=10)).bars
+
+    assert (bar.title, bar.waited, bar.start, bar.width) == ("on loan", 0, 900, 100)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, Required, TypedDict
 
 from starlette.requests import Request
 
@@ -18,12 +18,72 @@ from duly.dashboard.calendar import Calendar, Forecast, Tick
 from duly.dashboard.charts import point_row
 from duly.dashboard.desk import PAGE, Desk, JobPage
 from duly.dashboard.filters import Filters
-from duly.dashboard.openapi import BOUNDED, FILTERS, LIST, NAME, NUMBER, OBJECT, TERMS, TEXT, Endpoint
+from duly.dashboard.openapi import BOUNDED, FILTERS, LIST, NAME, NUMBER, OBJECT, TERMS, TEXT, Endpoint, Schema
 from duly.dashboard.pages import whole
 from duly.errors import BadRequest
 from duly.stores.reports import FailureGroup
 
 LARGEST_PAGE: Final = 500
+NEXT: Final[Schema] = {"type": ["integer", "null"]}
+PAGING: Final[Mapping[str, Schema]] = {
+    "before": NUMBER,
+    "limit": {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
+}
+
+
+class Look(TypedDict, total=False):
+    """What a look is called, takes and gives."""
+
+    summary: Required[str]
+    gives: Required[Mapping[str, Schema]]
+    query: Mapping[str, Schema]
+    needed: Sequence[str]
+
+
+LOOKS: Final[Mapping[str, Look]] = {
+    "/api/summary": {
+        "summary": "Counts by state, queue and task; workers; what is held; alarms.",
+        "gives": {"jobs": OBJECT, **dict.fromkeys(("queues", "tasks", "workers", "held", "alarms"), LIST)},
+    },
+    "/api/jobs": {
+        "summary": "Jobs, newest first; `before` continues after a page.",
+        "query": {**FILTERS, **PAGING},
+        "gives": {"jobs": LIST, "before": NEXT},
+    },
+    "/api/jobs/{id}": {
+        "summary": "One job with its history, and every condition of its claim.",
+        "gives": {"job": OBJECT, "conditions": LIST, "conclusion": TEXT},
+    },
+    "/api/workers": {"summary": "Who works.", "gives": {"workers": LIST}},
+    "/api/schedules": {"summary": "What runs by itself.", "gives": {"schedules": LIST}},
+    "/api/forecast": {
+        "summary": "The next ticks of a schedule, by its own terms or by others; nothing is changed.",
+        "query": {**NAME, **TERMS},
+        "needed": ["name"],
+        "gives": {"ticks": LIST, "around_change": LIST, "overlaps": {"type": "boolean"}},
+    },
+    "/api/reactions": {"summary": "What follows tables.", "gives": {"reactions": LIST}},
+    "/api/pulse": {
+        "summary": "Runs of the last hour by the minute: how they ended, how long they waited and took.",
+        "query": {"task": BOUNDED, "queue": BOUNDED},
+        "gives": {"points": LIST},
+    },
+    "/api/search": {
+        "summary": "Jobs with a text in key, arguments or error; `before` searches further back.",
+        "query": {"text": {**BOUNDED, "minLength": 1}, **FILTERS, "before": NUMBER},
+        "needed": ["text"],
+        "gives": {"jobs": LIST, "before": NEXT},
+    },
+    "/api/failures": {
+        "summary": "Failures by cause; `fingerprint` is a filter of jobs.",
+        "gives": {"failures": LIST},
+    },
+    "/api/audit": {
+        "summary": "Who ordered what, newest first; `before` continues after a page.",
+        "query": {"before": NUMBER},
+        "gives": {"audit": LIST},
+    },
+}
 
 
 class Looks:
@@ -35,98 +95,23 @@ class Looks:
 
     def endpoints(self) -> Iterable[Endpoint]:
         """The part of the table that only reads."""
-        paging = {"before": NUMBER, "limit": {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE}}
-        yield Endpoint(
-            method="GET",
-            path="/api/summary",
-            summary="Counts by state, queue and task; workers; what is held; alarms.",
-            answer=self._summary,
-            gives={
-                "jobs": OBJECT,
-                "queues": LIST,
-                "tasks": LIST,
-                "workers": LIST,
-                "held": LIST,
-                "alarms": LIST,
-            },
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/jobs",
-            summary="Jobs, newest first; `before` continues after a page.",
-            query={**FILTERS, **paging},
-            answer=self._jobs,
-            gives={"jobs": LIST, "before": {"type": ["integer", "null"]}},
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/jobs/{id}",
-            summary="One job with its history, and every condition of its claim.",
-            answer=self._job,
-            gives={"job": OBJECT, "conditions": LIST, "conclusion": TEXT},
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/workers",
-            summary="Who works.",
-            answer=self._workers,
-            gives={"workers": LIST},
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/schedules",
-            summary="What runs by itself.",
-            answer=self._schedules,
-            gives={"schedules": LIST},
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/forecast",
-            summary="The next ticks of a schedule, by its own terms or by others; nothing is changed.",
-            query={**NAME, **TERMS},
-            needed=["name"],
-            answer=self._forecast,
-            gives={"ticks": LIST, "around_change": LIST, "overlaps": {"type": "boolean"}},
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/reactions",
-            summary="What follows tables.",
-            answer=self._reactions,
-            gives={"reactions": LIST},
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/pulse",
-            summary="Runs of the last hour by the minute: how they ended, how long they waited and took.",
-            query={"task": BOUNDED, "queue": BOUNDED},
-            answer=self._pulse,
-            gives={"points": LIST},
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/search",
-            summary="Jobs with a text in key, arguments or error; `before` searches further back.",
-            query={"text": {**BOUNDED, "minLength": 1}, **FILTERS, "before": NUMBER},
-            needed=["text"],
-            answer=self._search,
-            gives={"jobs": LIST, "before": {"type": ["integer", "null"]}},
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/failures",
-            summary="Failures by cause; `fingerprint` is a filter of jobs.",
-            answer=self._failures,
-            gives={"failures": LIST},
-        )
-        yield Endpoint(
-            method="GET",
-            path="/api/audit",
-            summary="Who ordered what, newest first; `before` continues after a page.",
-            query={"before": NUMBER},
-            answer=self._audit,
-            gives={"audit": LIST},
-        )
+        answers: dict[str, Callable[[Request, Body], Any]] = {
+            "/api/summary": self._summary,
+            "/api/jobs": self._jobs,
+            "/api/jobs/{id}": self._job,
+            "/api/workers": self._workers,
+            "/api/schedules": self._schedules,
+            "/api/forecast": self._forecast,
+            "/api/reactions": self._reactions,
+            "/api/pulse": self._pulse,
+            "/api/search": self._search,
+            "/api/failures": self._failures,
+            "/api/audit": self._audit,
+        }
+        return [
+            Endpoint(method="GET", path=path, answer=answer, **LOOKS[path])
+            for path, answer in answers.items()
+        ]
 
     def _summary(self, request: Request, body: Body) -> Any:
         summary = self._desk.summary()

@@ -111,8 +111,9 @@ def _bar(scale: _Scale, line: HistoryLine, previous: datetime) -> Bar:
 
 
 def _current(scale: _Scale, job: Job, now: datetime) -> Bar:
-    """When it was lent is nowhere written: it is drawn from the last thing known."""
-    since = max([job.created_at, *(line.at for line in job.history)])
-    start = min(scale.place(since), WIDTH - THINNEST)
+    """When it was lent is nowhere written: not before it was due, nor before the last thing that is known."""
+    known = max([job.created_at, *(line.at for line in job.history)])
+    start = min(scale.place(max(known, min(job.due, now))), WIDTH - THINNEST)
     left = "" if job.ready_at is None else f"lease ends in {span(job.ready_at - now)}"
-    return Bar("on loan", left, "running", start, max(THINNEST, WIDTH - start), start)
+    waited = min(start, scale.place(known))
+    return Bar("on loan", left, "running", start, max(THINNEST, WIDTH - start), waited)

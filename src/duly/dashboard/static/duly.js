@@ -104,7 +104,7 @@
     }
   };
   const fetchPulse = async () => {
-    const answer = await fetch(`${root}/api/pulse`);
+    const answer = await fetch(`${root}/api/pulse${$("[data-lane]")?.dataset.lane ?? ""}`); // of one task or queue where the list is
     if (!answer.ok) return;
     const { points } = await answer.json();
     rows.pulse = points.map((point) => [Date.parse(point.at) / 1000, point.well, point.badly, point.waited_p95, point.took_p95]);
