@@ -99,7 +99,7 @@ class Match:
         try:
             with at_work(each, self._known[each.environment], stage, slots) as player:
                 readings = WORKS[work](player)
-        except EXPECTED as error:
+        except Exception as error:  # whatever it is, hours of other figures must not be lost for it
             self._fail(each, work, repetition, error)
             return
         for name, value in readings.items():

@@ -22,6 +22,7 @@ CHANGES: Final = 100_000
 
 def snapshot(player: Player) -> Readings:
     """How much dearer a claim is while somebody holds an old snapshot; the worst of several cases counts."""
+    player.prepare()
     words = ["--stores", "postgres", "--only", "snapshot", "--scale", SCALE]
     told = program(player, "claim_latency", *words)
     ratios = [float(row.split("|")[5].strip(" !")) for row in told.splitlines() if "snapshot held" in row]
@@ -30,7 +31,9 @@ def snapshot(player: Player) -> Readings:
 
 def reactive(player: Player) -> Readings:
     """Following a table: what its writers pay, how fast changes become jobs, and what others notice of it."""
+    player.prepare()
     cost = program(player, "reactive_update", "--url", player.url, "--rows", str(CHANGES))
+    player.prepare()
     store = "postgres" if player.store == POSTGRES else "sqlite"
     notice = program(player, "reactive_latency", "--stores", store, "--rows", str(CHANGES))
     runs, seconds = found(r"([\d,]+) runs planned in ([\d.]+) s", cost)
@@ -42,8 +45,7 @@ def reactive(player: Player) -> Readings:
 
 
 def program(player: Player, name: str, *words: str) -> str:
-    """What one of the other benchmarks says, on a fresh store."""
-    player.prepare()
+    """What one of the other benchmarks says, on the store of the player."""
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{name}", *words],
         cwd=place.ROOT,
