@@ -170,6 +170,52 @@ def test_what_a_task_redacts_is_nowhere(shop: Shop, operator: TestClient, path: 
     assert job.id in answer.text
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/jobs",
+        "/jobs/{id}",
+        "/failures",
+        "/bulk?order=retry",
+        "/api/jobs",
+        "/api/jobs/{id}",
+        "/api/failures",
+        "/api/preview?order=retry",
+        "/api/search?text=declined",
+    ],
+)
+def test_an_error_does_not_quote_what_is_hidden(shop: Shop, operator: TestClient, path: str) -> None:
+    job = failed_with_a_quote(shop)
+
+    answer = operator.get(path.format(id=job))
+
+    assert answer.status_code == 200
+    assert "4111-1111" not in answer.text
+    assert "declined card ***" in answer.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/jobs?error=4111", "/api/search?text=4111", "/api/jobs?error=4111-1111"]
+)
+def test_nobody_finds_a_job_by_what_is_hidden_in_its_error(
+    shop: Shop, operator: TestClient, path: str
+) -> None:
+    failed_with_a_quote(shop)
+
+    assert operator.get(path).json()["jobs"] == []
+
+
+def failed_with_a_quote(shop: Shop) -> str:
+    @shop.app.task(name="shop.pay", redact=["card"])
+    def pay(order: int, card: str) -> None:
+        raise ValueError(f"the bank declined card {card} of order {order}")
+
+    job = pay.enqueue(7, "4111-1111")
+    shop.clock.run_due()
+    assert shop.app.jobs.get(job).state is State.FAILED
+    return job.id
+
+
 def test_names_that_are_secrets_are_hidden_at_any_depth(shop: Shop) -> None:
     @shop.app.task(name="shop.call")
     def call(request: dict[str, object]) -> None: ...

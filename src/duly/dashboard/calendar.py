@@ -14,6 +14,7 @@ from duly import cron
 from duly.cli.schedules import fitting
 from duly.cli.schedules import timetable as in_words
 from duly.dashboard.desk import last_run
+from duly.dashboard.redaction import Redaction
 from duly.dashboard.timeline import WIDTH
 from duly.errors import UnknownSchedule
 from duly.job import Job
@@ -84,8 +85,9 @@ class Forecast:
 class Calendar:
     """Reads schedules."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, redaction: Redaction) -> None:
         self._app = app
+        self._redaction = redaction
 
     def rows(self) -> list[ScheduleRow]:
         """All schedules, by name."""
@@ -109,8 +111,11 @@ class Calendar:
         marks = [round(WIDTH * ((tick - now) / AHEAD)) for tick in ticks]
         following = ticks or upcoming(schedule, now, now + YEAR, 1)
         return ScheduleRow(
-            view, in_words(view), marks, following[0] if following else None, self._outcomes(view)
+            view, in_words(view), marks, following[0] if following else None, self._shown(view)
         )
+
+    def _shown(self, view: ScheduleView) -> list[Job]:
+        return [self._redaction.job(job) for job in self._outcomes(view)]
 
     def _outcomes(self, view: ScheduleView) -> list[Job]:
         """Its last ticks, oldest first. By their keys: a rare task is lost among a million jobs."""

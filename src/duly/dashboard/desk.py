@@ -214,7 +214,8 @@ class Desk:
 
     def failures(self) -> Sequence[FailureGroup]:
         """What goes wrong, by cause; the one that went wrong last comes first."""
-        return self.app.failures.list(limit=PAGE)
+        groups = self.app.failures.list(limit=PAGE)
+        return [replace(group, sample=self.redaction.job(group.sample)) for group in groups]
 
     def audit(self, *, before: int | None = None) -> Sequence[Deed]:
         """Who ordered what, newest first."""
@@ -229,7 +230,8 @@ class Desk:
         """
         words = filters.words()
         found = self.app.jobs.search(text, limit=PAGE, before=before, **words)
-        wanted = [job for job in found.jobs if is_meant(job, words) and self._shows(job, text)]
+        seen = [self.redaction.job(job) for job in found.jobs if is_meant(job, words)]
+        wanted = [job for job in seen if self._shows(job, text) and has_error(job, filters)]
         return JobPage(wanted, [self.redaction.call_text(job) for job in wanted], found.next)
 
     def _shows(self, job: Job, text: str) -> bool:
@@ -240,7 +242,8 @@ class Desk:
         """A page of jobs; the engine's own only for who asks for their queue or task."""
         words = filters.words()
         found = self.app.jobs.list(limit=limit, before=before, **words)
-        wanted = [job for job in found if is_meant(job, words)]
+        seen = [self.redaction.job(job) for job in found if is_meant(job, words)]
+        wanted = [job for job in seen if has_error(job, filters)]
         return JobPage(
             wanted,
             [self.redaction.call_text(job) for job in wanted],
@@ -249,8 +252,8 @@ class Desk:
 
     def job(self, job_id: str) -> JobView:
         """One job; UnknownJob if it is not there."""
-        job, now = self.app.jobs.get(job_id), self.now()
-        found = reasons(self.app, job)
+        raw, now = self.app.jobs.get(job_id), self.now()
+        found, job = reasons(self.app, raw), self.redaction.job(raw)
         success = self._last_success(job)
         return JobView(
             job=job,
@@ -262,7 +265,7 @@ class Desk:
             progress=self.redaction.text(job.progress),
             timeline=draw(job, now),
             conditions=found.conditions if job.state not in FINISHED else (),
-            sentence=conclusion(found),
+            sentence=conclusion(replace(found, job=job)),
             success=success,
             success_call=None if success is None else self.redaction.call(success),
         )
@@ -273,6 +276,11 @@ class Desk:
         filters = Filters(task=(job.task,), state=("done",), key=job.key or "" if job.tick is None else "")
         found = self.app.jobs.list(limit=1, **filters.words())
         return self.app.jobs.get(found[0].id) if found else None
+
+
+def has_error(job: Job, filters: Filters) -> bool:
+    """A job is found by what may be seen of its error, or guesses would bring the rest to light."""
+    return not filters.error or filters.error.lower() in (job.error or "").lower()
 
 
 def last_run(job: Job) -> HistoryLine | None:

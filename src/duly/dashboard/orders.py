@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from duly.bulk import Bulk, Order, Outcome, Preview, meant_by, named
 from duly.cli.schedules import fitting
-from duly.dashboard.desk import Desk
+from duly.dashboard.desk import Desk, has_error
 from duly.dashboard.filters import Filters
 from duly.errors import BadRequest
 from duly.jobs import Acted
@@ -51,6 +51,10 @@ class Orders:
     def preview(self, verb: str, filters: Filters) -> Shown:
         """How many jobs an order by filter would reach, and some of them."""
         preview = self._bulk.preview(named(verb), filters.words())
+        sample = [self._desk.redaction.job(job) for job in preview.sample]
+        if sample and not any(has_error(job, filters) for job in sample):  # a count would tell what is hidden
+            sample, preview = [], replace(preview, count=0)
+        preview = replace(preview, sample=sample)
         meant = filters.but(state=tuple(preview.words["state"]))
         when = " --after 10m" if verb == "postpone" else ""
         return Shown(preview, meant, f"duly {verb} {meant.options()}{when}")

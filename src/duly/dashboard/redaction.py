@@ -1,14 +1,15 @@
-"""What people may see of a job's arguments, result and context.
+"""What people may see of a job's arguments, result, context and errors.
 
 A task says which of its own arguments are nobody's business (`redact=`); the dashboard adds names that are
 secrets wherever they turn up. The arguments of a task whose code is not here are not shown at all: nobody
-could tell which of them are secret.
+could tell which of them are secret. What is hidden of a call is hidden in its errors too, which quote.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from duly.cli.documents import HIDDEN, call_of, call_text, parsed
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 SECRETS: Final = ("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential")
 DEEPEST: Final = 30
+SHORTEST: Final = 4
+"""Characters: hiding every `1` of an error would hide the error."""
 
 
 class Redaction:
@@ -43,6 +46,14 @@ class Redaction:
         call = self.call(job)
         return HIDDEN if call == HIDDEN else clipped(call_text("", call)[1:-1], width)
 
+    def job(self, job: Job) -> Job:
+        """The same job with stars where its errors quote what is hidden of its call."""
+        if job.error is None and not any(line.note for line in job.history):
+            return job
+        hidden = sorted(set(_hidden(parsed(job.arguments), self.call(job))), key=len, reverse=True)
+        history = tuple(replace(line, note=_without(line.note, hidden)) for line in job.history)
+        return replace(job, error=job.error and _without(job.error, hidden), history=history)
+
     def text(self, stored: str | None) -> Any:
         """A stored JSON text without secrets."""
         return self.value(parsed(stored))
@@ -64,6 +75,29 @@ class Redaction:
 
     def _is_secret(self, name: str) -> bool:
         return any(secret in name.lower() for secret in self._names)
+
+
+def _hidden(raw: Any, shown: Any) -> Iterator[str]:
+    """The texts of a call that are not among what is shown of it."""
+    if isinstance(raw, dict | list):
+        beside = dict(_members(shown))
+        for place, each in _members(raw):
+            yield from _hidden(each, beside.get(place, HIDDEN))
+    elif shown == HIDDEN and not isinstance(raw, bool | None) and len(str(raw)) >= SHORTEST:
+        yield str(raw)
+
+
+def _members(value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        return list(cast(dict[str, Any], value).items())
+    values: list[Any] = value if isinstance(value, list) else []
+    return list(enumerate(values))
+
+
+def _without(text: str, hidden: Sequence[str]) -> str:
+    for one in hidden:
+        text = text.replace(one, HIDDEN)
+    return text
 
 
 def call_lines(call: Any) -> str:

@@ -68,7 +68,7 @@ def asgi(
 
 def _site(app: App, entrance: Entrance, frame: Frame, redact: Iterable[str]) -> Starlette:
     desk = Desk(app, Redaction(app, redact))
-    orders, calendar, live = Orders(app, desk), Calendar(app), Live(desk)
+    orders, calendar, live = Orders(app, desk), Calendar(app, desk.redaction), Live(desk)
     render = Renderer(frame, entrance)
     pages = Pages(desk, calendar, orders, live, render)
     deeds = Deeds(orders, render, desk.now)
