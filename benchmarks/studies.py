@@ -15,7 +15,7 @@ from benchmarks.readings import Readings
 
 ELSEWHERE: Final = "DULY_TEST_POSTGRES_URL"
 """By it the programs find the durable server."""
-PATIENCE: Final = 150.0
+PATIENCE: Final = 240.0
 SCALE: Final = "0.5"
 CHANGES: Final = 100_000
 
