@@ -90,7 +90,9 @@ def _hidden(raw: Any, shown: Any) -> Iterator[str]:
 def _members(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
         return list(cast(dict[str, Any], value).items())
-    values: list[Any] = value if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    values: Iterable[Any] = cast(Iterable[Any], value)
     return list(enumerate(values))
 
 
