@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, Final, NoReturn, TypeVar
 
 from duly.errors import DefinitionError, TransactionEnded
-from duly.stores.contract import Store
+from duly.stores.contract import Settlement, Store
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.sqlite.caller import raw_connection
 from duly.stores.sqlite.faults import is_busy
@@ -165,6 +165,9 @@ class BorrowedTransaction(Loan):
     def run(self, operation: Operation[T]) -> T:
         return self.store.run_on(self.connection, operation)
 
+    def finish(self, settlement: Settlement) -> bool:
+        return False
+
     def settle(self, operation: Operation[T]) -> T:
         self.check()
         try:
@@ -207,6 +210,9 @@ class AsyncBorrowedTransaction(Loan):
 
     async def run(self, operation: Operation[T]) -> T:
         return await self.store.arun_on(self.connection, operation)
+
+    async def finish(self, settlement: Settlement) -> bool:
+        return False
 
     async def settle(self, operation: Operation[T]) -> T:
         self.check()

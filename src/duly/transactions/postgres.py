@@ -21,13 +21,17 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
+from duly.stores.contract import Settlement
 from duly.stores.drive import Operation, Row
 from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.attempt import Command
 from duly.stores.postgres.faults import unreachable
+from duly.stores.postgres.message import Part
 from duly.stores.postgres.operations.again import Needs, Repeat
+from duly.stores.postgres.operations.turn import CONFIRM, END
 from duly.transactions.contract import UNSHIELDED, Shield
 from duly.transactions.postgres_wires import (
+    FINISH,
     MARK,
     UNDO,
     AnyBodyConnection,
@@ -39,6 +43,7 @@ from duly.transactions.postgres_wires import (
     check_mark,
     committing,
     ending,
+    finishing,
     last_words,
     telling,
     telling_of_commit,
@@ -49,6 +54,9 @@ W = TypeVar("W", bound=AnyBodyConnection)
 
 PASSING: Final = (Repeat, Needs, errors.LockNotAvailable, errors.InvalidSqlStatementName)
 """Somebody was faster, or the body made the server forget what it had prepared: said with care it will do."""
+
+DOOMED: Final = (errors.SerializationFailure, errors.DeadlockDetected)
+"""The whole transaction, savepoint and all, is not to be saved."""
 
 
 class Said(NamedTuple):
@@ -112,6 +120,21 @@ class Lent(Generic[W]):
             check_mark(mark, self._loan)
             return None
 
+    def _finishing(self, settlement: Settlement) -> list[Part] | None:
+        """One message that settles and commits; None where it takes a conversation."""
+        ends = self._source.store.ending(settlement) if self._wire.is_greeted else None
+        if ends is None or self._status is not TransactionStatus.INTRANS:
+            return None
+        self._take_over()
+        parts = finishing(ends, self._source.spell, self._loan)
+        return parts if self._wire.knows(parts) else None
+
+    def _is_undone(self, error: psycopg.Error) -> bool:
+        """A statement before the COMMIT failed; whatever it was, a conversation will tell."""
+        if isinstance(error, errors.InvalidSqlStatementName):
+            self._wire.known = frozenset()  # the body had the server forget them
+        return self._status is TransactionStatus.INERROR and not isinstance(error, DOOMED)
+
     def _finish(self) -> None:
         self._take_over()
         is_fit = not self._is_held_on_to  # asked before we hold it ourselves
@@ -123,6 +146,20 @@ class PostgresTransaction(Lent[BodyConnection]):
 
     def run(self, operation: Operation[T]) -> T:
         return self._source.store.run_on(self._wire, operation)
+
+    def finish(self, settlement: Settlement) -> bool:
+        parts = self._finishing(settlement)
+        if parts is None:
+            return False
+        with telling_of_commit():
+            try:
+                self._wire.say(parts)
+            except psycopg.Error as error:
+                if not self._is_undone(error):
+                    raise
+                self._wire.perform(UNDO, None)
+                return False
+        return True
 
     def settle(self, operation: Operation[T]) -> T:
         with telling():
@@ -166,6 +203,20 @@ class AsyncPostgresTransaction(Lent[AsyncBodyConnection]):
 
     async def run(self, operation: Operation[T]) -> T:
         return await self._source.store.arun_on(self._wire, operation)
+
+    async def finish(self, settlement: Settlement) -> bool:
+        parts = self._finishing(settlement)
+        if parts is None:
+            return False
+        with telling_of_commit():
+            try:
+                await self._wire.say(parts)
+            except psycopg.Error as error:
+                if not self._is_undone(error):
+                    raise
+                await self._wire.perform(UNDO, None)
+                return False
+        return True
 
     async def settle(self, operation: Operation[T]) -> T:
         with telling():
@@ -223,6 +274,7 @@ class PostgresSource:
         self._address = store.driver.address
         self._lease = lease
         self._greeting = b"prepare duly_end as " + last_words(self.spell)
+        self._endings = [self.spell.numbered(text) for text in (FINISH, END, CONFIRM)]
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._idle: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
@@ -266,6 +318,7 @@ class PostgresSource:
             assert isinstance(wire, BodyConnection)
             with _closed_on_failure(wire):
                 wire.greet(self._greeting)
+                wire.learn(self._endings if wire.is_greeted else ())
                 wire.set_autocommit(False)  # a second guard: the driver itself would begin, not go without
         return _made_plain(wire)
 
@@ -275,6 +328,7 @@ class PostgresSource:
             assert isinstance(wire, AsyncBodyConnection)
             with _closed_on_failure(wire):
                 await wire.greet(self._greeting)
+                await wire.learn(self._endings if wire.is_greeted else ())
                 await wire.set_autocommit(False)
         return _made_plain(wire)
 

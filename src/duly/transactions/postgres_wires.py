@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -20,10 +20,11 @@ from psycopg.generators import execute
 from psycopg.pq import ExecStatus, TransactionStatus
 
 from duly.errors import LeaseLost, TransactionEnded, WrongConnection
-from duly.stores.drive import Operation, Row
+from duly.stores.drive import Operation, Row, Statement
 from duly.stores.postgres.attempt import Command
 from duly.stores.postgres.caller import ARRIVAL
 from duly.stores.postgres.faults import is_conflict, is_cut_off
+from duly.stores.postgres.message import Part, word
 from duly.stores.postgres.operations.moment import MOMENT
 from duly.stores.postgres.spelling import CLOCK, LOCK_PATIENCE, Spelling
 from duly.stores.postgres.wire import AsyncWire, Wire
@@ -44,6 +45,16 @@ OWN_WORDS: Final = 3
 MARK: Final = b"select current_setting('duly.run', true)"
 UNDO: Final = b"rollback to savepoint duly_end"
 COMMIT: Final = b"commit"
+
+
+FINISH: Final = """
+select 1 / (current_setting('duly.run', true) = %(mark)s::text
+        and current_setting('transaction_isolation') = 'read committed')::int4,
+    set_config('lock_timeout', %(lock)s::text, true),
+    set_config('synchronous_commit', case current_setting('synchronous_commit')
+        when 'off' then 'on' when 'local' then 'on' else current_setting('synchronous_commit') end, true),
+    set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"""
+"""Our transaction, and one that sees what others commit meanwhile; or a division by zero."""
 
 
 class Loan:
@@ -207,6 +218,18 @@ def ending(operation: Operation[T], spell: Spelling, loan: Loan) -> Generator[Co
             rows = yield Command(spell(statement.text), statement.parameters)
 
 
+def finishing(ends: Sequence[Statement], spell: Spelling, loan: Loan) -> list[Part]:
+    """The end of a run and the COMMIT after it as one message: three round trips less for every run.
+
+    What fails before the COMMIT leaves the transaction where the body left it, at the savepoint.
+    """
+    lock = str(LOCK_PATIENCE // timedelta(milliseconds=1))
+    said = [Statement(FINISH, {"mark": loan.mark, "lock": lock}), *ends]
+    numbered = [(spell.numbered(text), given) for text, given in said]
+    parts = [(statement, statement.values(given)) for statement, given in numbered]
+    return [word(b"savepoint duly_end"), *parts, word(COMMIT)]
+
+
 def last_words(spell: Spelling) -> bytes:
     """Asked once at the end of each transaction; prepared where that can be."""
     lock = str(LOCK_PATIENCE // timedelta(milliseconds=1))
@@ -258,6 +281,8 @@ def telling_of_commit() -> Generator[None, None, None]:
     try:
         yield
     except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, errors.IdleInTransactionSessionTimeout):
+            raise IdledOut(str(error).strip()) from error
         if is_conflict(error):
             raise Conflict(str(error).strip()) from error
         if isinstance(error, psycopg.Error) and error.sqlstate is not None and not is_cut_off(error):

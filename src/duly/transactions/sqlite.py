@@ -16,6 +16,7 @@ from sys import getrefcount
 from typing import Any, Final, TypeVar
 
 from duly.errors import LeaseLost, TransactionEnded
+from duly.stores.contract import Settlement
 from duly.stores.drive import Operation
 from duly.stores.sqlite import SqliteStore
 from duly.stores.sqlite.connection import abandon, connect, deadline, pause_briefly, perform
@@ -127,6 +128,9 @@ class SqliteTransaction:
             raise
         self._execute("RELEASE duly_call")
         return value
+
+    def finish(self, settlement: Settlement) -> bool:
+        return False
 
     def settle(self, operation: Operation[T]) -> T:
         if not self._connection.in_transaction:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from duly.errors import TransactionEnded
+from duly.stores.contract import Settlement
 from duly.stores.drive import Operation
 from duly.stores.sqlite.turns import holds_here
 from duly.transactions.sqlite import SqliteTransaction
@@ -177,6 +178,9 @@ class AsyncSqliteTransaction:
 
     async def run(self, operation: Operation[T]) -> T:
         return await self.connection.aside(lambda: self._transaction.run(operation))
+
+    async def finish(self, settlement: Settlement) -> bool:
+        return False
 
     async def settle(self, operation: Operation[T]) -> T:
         return await self.connection.aside(lambda: self._transaction.settle(operation))

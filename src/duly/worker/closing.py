@@ -11,7 +11,7 @@ from duly.errors import LeaseLost, SoftLimitExceeded
 from duly.stores.contract import Store
 from duly.transactions import AsyncTransaction, Transaction
 from duly.worker.endings import Concluded
-from duly.worker.transaction import Act, Ask, Closing, Commit, Pause, Settle
+from duly.worker.transaction import Act, Ask, Closing, Commit, Finish, Pause, Settle
 
 T = TypeVar("T")
 
@@ -64,6 +64,8 @@ def _act(transaction: Transaction, store: Store, act: Act) -> Any:
             return store.run(operation)
         case Settle(operation=operation):
             return transaction.settle(operation)
+        case Finish(settlement=settlement):
+            return transaction.finish(settlement)
         case Commit():
             return transaction.commit()
         case Pause(seconds=seconds):
@@ -76,6 +78,8 @@ async def _aact(transaction: AsyncTransaction, store: Store, act: Act) -> Any:
             return await store.arun(operation)
         case Settle(operation=operation):
             return await transaction.settle(operation)
+        case Finish(settlement=settlement):
+            return await transaction.finish(settlement)
         case Commit():
             return await transaction.commit()
         case Pause(seconds=seconds):

@@ -22,7 +22,7 @@ from duly.lifecycle import Again, Crash, Done, Release, Settled, Stop, Verdict
 from duly.reactive.change import Facts, Found, outdated
 from duly.run import raised
 from duly.stores.changes import Changes, Glance
-from duly.stores.contract import Page, Selection, Store
+from duly.stores.contract import Page, Selection, Settlement, Store
 from duly.stores.drive import Operation, together
 from duly.transactions import AsyncTransaction, Source, Transaction, source_for
 from duly.transactions.contract import CommitUnknown, Conflict, CutOff, IdledOut
@@ -52,6 +52,12 @@ class Settle(NamedTuple):
     operation: Operation[list[Settled]]
 
 
+class Finish(NamedTuple):
+    """Say this and commit, at once; answers whether that could be done."""
+
+    settlement: Settlement
+
+
 class Commit(NamedTuple):
     """Commit it."""
 
@@ -68,7 +74,7 @@ class Ask(NamedTuple):
     operation: Operation[Any]
 
 
-Act = Settle | Commit | Pause | Ask
+Act = Settle | Finish | Commit | Pause | Ask
 Closing = Generator[Act, Any, Concluded]
 
 
@@ -115,6 +121,8 @@ class Counter:
         """Settle and commit, and say what came of it."""
         holding, claim = ended.holding, ended.holding.claim
         try:
+            if self._may_finish(holding) and (yield Finish(settlement_of(ended, is_conditional=True))):
+                return Concluded(holding, ended.verdict, ended.then, answer=Settled.SETTLED)
             answer = yield from self._settling(ended, transaction)
             if answer is not Settled.SETTLED:
                 return Concluded(holding, Release(_wait(answer), REFUSED[answer]))
@@ -130,6 +138,10 @@ class Counter:
             return Concluded(holding, self.verdict_on(ended, error), ended.then)
         failpoints.reached("after_commit", claim.task)
         return Concluded(holding, ended.verdict, ended.then, answer=Settled.SETTLED)
+
+    def _may_finish(self, holding: Holding) -> bool:
+        """Nothing is to be looked at between settling and committing."""
+        return holding.task.reaction is None and failpoints.armed is None
 
     def _settling(
         self, ended: Concluded, transaction: Transaction | AsyncTransaction

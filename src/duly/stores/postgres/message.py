@@ -55,6 +55,11 @@ def _as_text(value: Any) -> bytes | None:
 Part = tuple[Numbered, list[bytes | None]]
 
 
+def word(text: bytes) -> Part:
+    """A command without parameters, which nobody prepares."""
+    return Numbered(b"", text, ()), []
+
+
 def preparing(pgconn: Any, statement: Numbered) -> Generator[Any, Any, None]:
     """Leave a statement with the server, for the life of the connection."""
     pgconn.send_prepare(statement.name, statement.text)
@@ -65,7 +70,10 @@ def saying(pgconn: Any, connection: Any, parts: Sequence[Part]) -> Conversation:
     """Send all of them at once; the rows of each, or the error of the one that failed."""
     pgconn.enter_pipeline_mode()
     for statement, values in parts:
-        pgconn.send_query_prepared(statement.name, values)
+        if statement.name:
+            pgconn.send_query_prepared(statement.name, values)
+        else:
+            pgconn.send_query_params(statement.text, values)
     pgconn.pipeline_sync()
     yield from send(pgconn)
     answers: list[Any] = []
@@ -85,6 +93,8 @@ def _check(answers: Sequence[Any]) -> None:
 
 
 def _rows(answer: Any, connection: Any) -> list[Row]:
+    if not answer.nfields:
+        return []
     reader = Transformer(connection)
     reader.set_pgresult(answer)
     return reader.load_rows(0, answer.ntuples, tuple)

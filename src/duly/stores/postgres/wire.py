@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
@@ -19,7 +19,7 @@ from psycopg.rows import tuple_row
 
 from duly.stores.drive import Row
 from duly.stores.postgres.address import Address
-from duly.stores.postgres.message import Part, preparing, saying
+from duly.stores.postgres.message import Numbered, Part, preparing, saying
 
 T = TypeVar("T")
 
@@ -75,8 +75,12 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
         """Whether one that was kept is still good: a server that ended it has left its last word there."""
         return self.is_fit and not _is_readable(self.pgconn.socket)
 
-    def _unknown(self, parts: Sequence[Part]) -> list[Part]:
-        return [part for part in parts if part[0].name not in self.known]
+    def _unknown(self, statements: Iterable[Numbered]) -> list[Numbered]:
+        return [one for one in statements if one.name and one.name not in self.known]
+
+    def knows(self, parts: Sequence[Part]) -> bool:
+        """Whether nothing of a message is still to be prepared."""
+        return not self._unknown(statement for statement, _ in parts)
 
     @property
     def _is_torn(self) -> bool:
@@ -131,12 +135,17 @@ class Wire(_Acquaintance, psycopg.Connection[Row]):
                 pass
             return cursor.fetchall() if cursor.description else []
 
+    def learn(self, statements: Iterable[Numbered]) -> None:
+        """Have the server prepare what it does not know yet."""
+        for statement in self._unknown(statements):
+            with self.lock:
+                self.wait(preparing(self.pgconn, statement))
+            self.known |= {statement.name}
+
     def say(self, parts: Sequence[Part]) -> list[list[Row]]:
         """Send one message, and answer the rows of each of its statements."""
+        self.learn(statement for statement, _ in parts)
         with self.lock:
-            for statement, _ in self._unknown(parts):
-                self.wait(preparing(self.pgconn, statement))
-                self.known |= {statement.name}
             try:
                 answers: list[list[Row]] = self.wait(saying(self.pgconn, self, parts))
                 return answers
@@ -193,12 +202,17 @@ class AsyncWire(_Acquaintance, psycopg.AsyncConnection[Row]):
                 pass
             return await cursor.fetchall() if cursor.description else []
 
+    async def learn(self, statements: Iterable[Numbered]) -> None:
+        """Have the server prepare what it does not know yet."""
+        for statement in self._unknown(statements):
+            async with self.lock:
+                await self.wait(preparing(self.pgconn, statement))
+            self.known |= {statement.name}
+
     async def say(self, parts: Sequence[Part]) -> list[list[Row]]:
         """Send one message, and answer the rows of each of its statements."""
+        await self.learn(statement for statement, _ in parts)
         async with self.lock:
-            for statement, _ in self._unknown(parts):
-                await self.wait(preparing(self.pgconn, statement))
-                self.known |= {statement.name}
             try:
                 answers: list[list[Row]] = await self.wait(saying(self.pgconn, self, parts))
                 return answers

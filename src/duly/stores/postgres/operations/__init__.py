@@ -34,7 +34,7 @@ from duly.stores.contract import (
     Turned,
     WorkerCard,
 )
-from duly.stores.drive import Operation, Steps
+from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.house import allowed, check, check_level, hears
 from duly.stores.postgres.operations import locks, records, switches, workers
 from duly.stores.postgres.operations.amend import amend
@@ -54,7 +54,8 @@ from duly.stores.postgres.operations.select import counted
 from duly.stores.postgres.operations.settle import settle, settle_swiftly
 from duly.stores.postgres.operations.sight import Sight
 from duly.stores.postgres.operations.swift import Haste, Message, Outlook
-from duly.stores.postgres.operations.turn import Turning
+from duly.stores.postgres.operations.together import bare_fences
+from duly.stores.postgres.operations.turn import Turning, ending
 from duly.stores.postgres.operations.world import World
 from duly.stores.reports import Entry, FailureGroup, Found, Search
 
@@ -232,6 +233,11 @@ class Operations:
     @property
     def _outlook(self) -> Outlook:
         return Outlook(self._book, self._clock, self.level)
+
+    def ending(self, settlement: Settlement) -> tuple[Statement, ...] | None:
+        """How to end a run that is done with nothing to keep, at the end of its own transaction."""
+        fences = bare_fences([settlement])
+        return None if fences is None else ending(fences, self._outlook)
 
     def _reach(self, world: World, ask: Ask) -> Ask:
         is_outdated = self.level is not None and world.moment.oldest_code > self.level
