@@ -71,7 +71,7 @@ class Player:
             return self.stage.redis.url
         file = self.stage.folder / f"{self.contender.label}.db"
         for path in file.parent.glob(f"{file.name}*"):
-            if path.is_file():
+            if not path.is_dir():  # sockets too
                 path.unlink()
         return f"sqlite:///{file}{'?journal=rollback' if self.store == ROLLBACK else ''}"
 

@@ -76,8 +76,8 @@ class Peer:
 
 
 def bell() -> str:
-    """Short, as the path of a socket must be."""
-    return f"/tmp/duly-bench-bell-{os.stat(place.path()).st_ino}"
+    """Beside the file, and removed with it."""
+    return f"{place.path()}-bell"
 
 
 def connect() -> sqlite3.Connection:
