@@ -163,16 +163,23 @@
     lastBox = box;
     showTicked();
   });
-  let at = -1;
+  let at = -1, chosen = null;
   const walk = (step) => {
     const list = $$("tr.row");
     if (!list.length) return;
     list[at]?.classList.remove("at");
     at = Math.min(list.length - 1, Math.max(0, at + step));
+    chosen = list[at].dataset.href;
     list[at].classList.add("at");
     list[at].scrollIntoView({ block: "nearest" });
     $("a", list[at])?.focus({ preventScroll: true });
   };
+
+  document.addEventListener("htmx:afterSwap", () => { // rows come anew: whoever walks over them stays where they are
+    if (chosen === null || $("tr.row.at")) return;
+    const place = $$("tr.row").findIndex((row) => row.dataset.href === chosen);
+    if (place >= 0) { at = place; walk(0); }
+  });
 
   // --- keys
   let going = false;
