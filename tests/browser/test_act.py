@@ -192,3 +192,17 @@ def test_every_text_has_the_contrast_of_wcag_aa(shop: Shop, window: Window, them
         poor += [f"{path} {one}" for one in window.page.evaluate(CONTRAST)]
 
     assert poor == []
+
+
+def test_a_row_stays_chosen_when_the_list_comes_anew(shop: Shop, window: Window) -> None:
+    failed_jobs(shop, 341, 342)
+    window.sign_in()
+    window.open("/jobs?state=failed")
+    window.page.keyboard.press("j")
+    chosen = window.page.locator("tr.row.at").get_attribute("data-href")
+
+    window.page.evaluate("document.querySelector('#rows').dataset.old = '1'")
+    window.page.evaluate("document.body.dispatchEvent(new Event('duly:changed'))")
+    expect(window.page.locator("#rows[data-old]")).to_have_count(0)
+
+    expect(window.page.locator("tr.row.at")).to_have_attribute("data-href", str(chosen))

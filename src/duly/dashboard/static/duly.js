@@ -175,7 +175,7 @@
     $("a", list[at])?.focus({ preventScroll: true });
   };
 
-  document.addEventListener("htmx:afterSwap", () => { // rows come anew: whoever walks over them stays where they are
+  document.addEventListener("htmx:load", () => { // rows come anew: whoever walks over them stays where they are
     if (chosen === null || $("tr.row.at")) return;
     const place = $$("tr.row").findIndex((row) => row.dataset.href === chosen);
     if (place >= 0) { at = place; walk(0); }
