@@ -55,10 +55,17 @@ class Lanes:
         """The lanes to ask for now."""
         if self._app.schedule_terms.keys() != self._seen.keys() or len(self._app.tasks) != len(self._tasks):
             self._look()
+        return self._less_throttled(self._lanes, now)
+
+    def open_tasks(self, now: float) -> Mapping[str, Lane]:
+        """The same without schedules."""
+        return self._less_throttled(self._tasks, now)
+
+    def _less_throttled(self, lanes: Mapping[str, Lane], now: float) -> Mapping[str, Lane]:
         if not self._throttled:
-            return self._lanes
+            return lanes
         self._throttled = {task: until for task, until in self._throttled.items() if until > now}
-        return {task: lane for task, lane in self._lanes.items() if task not in self._throttled}
+        return {task: lane for task, lane in lanes.items() if task not in self._throttled}
 
 
 def lane_of(task: AnyTask) -> Lane:

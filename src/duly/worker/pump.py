@@ -32,6 +32,7 @@ from duly.worker.hearing import Hearing
 from duly.worker.isolation import kind_of_start
 from duly.worker.lanes import Lanes
 from duly.worker.outage import backoff
+from duly.worker.rota import Rota
 from duly.worker.tempo import LARGEST_BATCH, Tempo
 from duly.worker.turns import take_turns
 
@@ -53,6 +54,7 @@ class Pump:
         self._store = app.store
         self._worker = worker
         self._lanes = lanes
+        self._rota = Rota(lanes)
         self._hand = hand
         self._bench = bench
         self._beat = beat
@@ -267,12 +269,12 @@ class Pump:
 
     def _ask(self) -> Ask:
         since_outage = time.monotonic() - self._beat.outage_ended
-        room = self._room()
+        lanes, limit = self._rota.next(self._room(), time.monotonic())
         return Ask(
             worker=self._worker,
-            lanes=self._lanes.open(time.monotonic()) if room else self._lanes.schedules,
+            lanes=lanes,
             lease=self._app.settings.lease,
-            limit=room or LARGEST_BATCH,
+            limit=limit,
             free=self._bench.free,
             queues=self._lanes.queues,
             takes_over=since_outage > self._app.settings.lease.total_seconds() / 3,
@@ -312,10 +314,10 @@ class Pump:
         self._bench.offer(holdings)
         if len(holdings) < len(claimed.claims):
             self._unsettled.extend(take_turns(self._app, claimed))
-        self.is_idle = (
-            not claimed.claims and not had_settled and self._bench.is_empty and not self.has_unsettled
-        )
-        self._look_at = time.monotonic() + (0.0 if claimed.claims or had_settled else self._pause(claimed))
+        was_all = self._rota.note(bodies=len(holdings), schedules=len(claimed.claims) - len(holdings))
+        was_empty = was_all and not claimed.claims and not had_settled
+        self.is_idle = was_empty and self._bench.is_empty and not self.has_unsettled
+        self._look_at = time.monotonic() + (self._pause(claimed) if was_empty else 0.0)
 
     def _pause(self, claimed: Claimed) -> float:
         """Until something may be due, by the store's clock, or until the next look of our own accord."""
