@@ -78,8 +78,9 @@ def disown(world: World, worker: str, held: Sequence[Fence]) -> Steps[int]:
     """Hand back what the store believes this worker holds beyond `held`.
 
     Said by a worker whose claim was committed while its answer got lost: it never started those, and its
-    lease, which it goes on renewing, would keep everybody else from them.
+    lease, which it goes on renewing, would keep everybody else from them. The server may be at it still.
     """
+    yield Statement(SQL["await_claims"], {"worker": worker})
     found = yield Statement(SQL["borrowed"], {"worker": worker})
     borrowed = [
         Fence(job_id, epoch, secret(seed, generation, has_serial=has_serial))

@@ -3,13 +3,13 @@
 
 -- name: look
 -- Everything that may need attention before lending, in one row. The worker's own row is held, so that
--- nobody takes its jobs back while it is about to get some.
+-- nobody takes its jobs back while it is about to get some. Where somebody just has, its lease is over.
 with me as materialized (
-    select number, lease_until, has_left from {schema}.worker where id = %(worker)s for key share
+    select number, lease_until, has_left, is_cleared from {schema}.worker where id = %(worker)s for key share
 )
 select
     (select number from me where not has_left),
-    coalesce((select lease_until > %(boot)s from me), false),
+    coalesce((select lease_until > %(boot)s and not is_cleared from me), false),
     exists (
         select 1 from {schema}.worker
         where lease_until <= %(boot)s and not is_cleared and id <> %(worker)s),

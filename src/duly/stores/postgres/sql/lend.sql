@@ -60,8 +60,9 @@ with moment as materialized (
         1 / (not exists (
             select 1 from {schema}.notice where generation = any (%(settled)s::int8[])))::int4 as is_confirmed
 ), me as materialized (
-    -- Held, so that nobody takes our jobs back while we are about to get some.
-    select number, lease_until from {schema}.worker where id = %(worker)s and not has_left for key share
+    -- Held, so that nobody takes our jobs back while we are about to get some; not if somebody just has.
+    select number, lease_until from {schema}.worker
+    where id = %(worker)s and not has_left and not is_cleared for key share
 ), plain as materialized (
     select moment.now, moment.boot, me.number as worker
     from moment cross join me
@@ -127,7 +128,8 @@ with moment as materialized (
     delete from {schema}.ready where ctid = any (array(select place from picked))
 )
 select generation, id, epoch, lane, key, arguments, attempt, crashes, deferrals, cycle, is_suspect, due, tick,
-    first_failure, context, ready_at, null, null, (select count(*) from seen), (select now from plain),
+    first_failure, context, ready_at, null, (select is_confirmed from moment), (select count(*) from seen),
+    (select now from plain),
     case when (select count(*) from seen) < %(limit)s::int4 then (
         select json_build_array(
             (select min(next.ready_at)

@@ -59,6 +59,10 @@ set progress = excluded.progress,
     began_isolated = remark.began_isolated and remark.epoch = excluded.epoch,
     epoch = excluded.epoch
 
+-- name: await_claims
+-- A claim holds its worker's row to its end: whoever has it sees what every claim before has lent.
+select 1 from {schema}.worker where id = %(worker)s for update
+
 -- name: borrowed
 -- In the order in which the jobs came.
 select job.id, running.epoch, running.seed, running.generation, running.serial is not null
