@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -25,7 +26,7 @@ def lend(store: PostgresStore) -> Claim:
     return lent
 
 
-def write(connection: psycopg.Connection, schema: str, statement: str) -> None:
+def write(connection: psycopg.Connection, schema: str, statement: LiteralString) -> None:
     connection.execute(sql.SQL(statement).format(sql.Identifier(schema, "worker")))
 
 
