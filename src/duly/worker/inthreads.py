@@ -24,7 +24,7 @@ from duly.worker.endings import (
     undecodable,
 )
 from duly.worker.hand import Holding
-from duly.worker.onloop import bound_to, closed, seat
+from duly.worker.onloop import bound_to, check_wanted, closed, seat
 
 
 class BadArguments(Exception):
@@ -93,6 +93,7 @@ class ThreadBody:
             args, kwargs = codec.unpack(claim.arguments)
         except DulyError as error:
             raise BadArguments from error
+        check_wanted(holding)
         if holding.task.options.delivery is Delivery.EXACTLY_ONCE:
             bound_to(run).prepare()
         with as_current(run):

@@ -91,6 +91,7 @@ class LoopBodies:
             return
         run = seat(holding)
         try:
+            check_wanted(holding)
             with as_current(run):
                 if failpoints.armed is not None:
                     failpoints.reached("before_body", claim.task)
@@ -122,6 +123,7 @@ class LoopBodies:
         run = seat(holding)
         binding = bound_to(run)
         try:
+            check_wanted(holding)
             await binding.aprepare()
             with as_current(run):
                 failpoints.reached("before_body", claim.task)
@@ -195,6 +197,13 @@ def seat(holding: Holding) -> Run:
     if holding.halt is not None:
         holding.order(holding.halt)  # it came while nobody could be told
     return run
+
+
+def check_wanted(holding: Holding) -> None:
+    """At the door of the body: an order that came while another one blocked the way keeps it from beginning."""
+    if holding.halt is not None:
+        holding.started_at = None
+        raise LeaseLost
 
 
 def bound_to(run: Run) -> Binding:
