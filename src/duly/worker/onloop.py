@@ -200,7 +200,7 @@ def seat(holding: Holding) -> Run:
 
 
 def check_wanted(holding: Holding) -> None:
-    """At the door of the body: an order that came while another one blocked the way keeps it from beginning."""
+    """At the door of the body: an order that came while another one was in the way keeps it out."""
     if holding.halt is not None:
         holding.started_at = None
         raise LeaseLost
