@@ -71,7 +71,7 @@ class Bench:
         self._to_begin: list[Holding] = []
         self._concluded: deque[Concluded] = deque()
         self._hooks = Threads(HOOKS)
-        self._on_loop = LoopBodies(loop, counter, conclude=self._end, advance=self._advance)
+        self._on_loop = LoopBodies(loop, counter, conclude=self._end, advance=self._advance, fail=fail)
         self._in_threads = ThreadBodies(
             Threads(slots), counter.clock, conclude=self._end, advance=self._advance
         )

@@ -37,6 +37,7 @@ class LoopBodies:
         *,
         conclude: Callable[[Concluded], None],
         advance: Callable[[], None],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._loop = loop
         self._counter = counter
@@ -45,6 +46,7 @@ class LoopBodies:
         """Takes an end; the slot is free from then on."""
         self._advance = advance
         """Starts what waits for the slots that were freed, and tells whoever collects ends."""
+        self._fail = fail
         self._waiting: deque[Holding] = deque()
         self._is_called = False
         self._own = Context()
@@ -59,7 +61,10 @@ class LoopBodies:
 
     def _serve(self) -> None:
         """Whatever starts meanwhile needs no call: it is taken along."""
-        self._advance()
+        try:
+            self._advance()
+        except Exception as error:  # the loop would log it, and a claim stay in hand for ever
+            self._fail(error)
         self._is_called = False
         while self._waiting:
             self._begin(self._waiting.popleft())
