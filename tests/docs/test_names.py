@@ -51,7 +51,18 @@ MODULES: Final = [
     "duly.worker.worker",
 ]
 
-FOR_THE_ENGINE: Final = {"effects", "end", "is_live_here", "owns", "take"}
+FOR_THE_ENGINE: Final = {
+    "binding",
+    "bound",
+    "effects",
+    "end",
+    "has_asked",
+    "has_completed",
+    "is_live_here",
+    "is_lost",
+    "owns",
+    "take",
+}
 """Public for its other modules; a body has no use for them."""
 
 

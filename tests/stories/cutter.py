@@ -10,7 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.servers import postgres_url
 
-COMMIT: Final = b"Q\x00\x00\x00\x0bcommit\x00"
+COMMIT: Final = b"commit\x00"
+"""By itself, or as the last word of a longer message."""
 GREETING: Final = b"prepare duly_end"
 """Said once on each connection that is opened for bodies."""
 CHUNK: Final = 65536

@@ -44,6 +44,7 @@ from duly.transactions.postgres_wires import (
     committing,
     ending,
     finishing,
+    has_word,
     last_words,
     telling,
     telling_of_commit,
@@ -123,7 +124,7 @@ class Lent(Generic[W]):
     def _finishing(self, settlement: Settlement) -> list[Part] | None:
         """One message that settles and commits; None where it takes a conversation."""
         ends = self._source.store.ending(settlement) if self._wire.is_greeted else None
-        if ends is None or self._status is not TransactionStatus.INTRANS:
+        if ends is None or self._status is not TransactionStatus.INTRANS or has_word(self._wire):
             return None
         self._take_over()
         parts = finishing(ends, self._source.spell, self._loan)

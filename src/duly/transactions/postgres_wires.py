@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -228,6 +229,15 @@ def finishing(ends: Sequence[Statement], spell: Spelling, loan: Loan) -> list[Pa
     numbered = [(spell.numbered(text), given) for text, given in said]
     parts = [(statement, statement.values(given)) for statement, given in numbered]
     return [word(b"savepoint duly_end"), *parts, word(COMMIT)]
+
+
+def has_word(wire: AnyBodyConnection) -> bool:
+    """The server said something unasked, such as that it ended an idle transaction: a conversation hears it."""
+    if not hasattr(select, "poll"):  # on Windows
+        return bool(select.select([wire.pgconn.socket], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(wire.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def last_words(spell: Spelling) -> bytes:
