@@ -53,7 +53,8 @@ class WorkerProcess:
 
     @property
     def is_frozen(self) -> bool:
-        """It has stopped itself, or was stopped."""
+        """It has stopped itself, or was stopped; one that has ended never will."""
+        assert self._process.poll() is None, self.log
         return _state_of(self.pid) == "T"
 
     def freeze(self) -> None:

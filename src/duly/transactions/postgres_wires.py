@@ -232,7 +232,7 @@ def finishing(ends: Sequence[Statement], spell: Spelling, loan: Loan) -> list[Pa
 
 
 def has_word(wire: AnyBodyConnection) -> bool:
-    """The server said something unasked, such as that it ended an idle transaction: a conversation hears it."""
+    """The server said something unasked, perhaps that it ended an idle transaction."""
     if not hasattr(select, "poll"):  # on Windows
         return bool(select.select([wire.pgconn.socket], [], [], 0)[0])
     poll = select.poll()
