@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import threading
-from typing import LiteralString
+from collections.abc import Sequence
+from typing import LiteralString, NoReturn
 
 import psycopg
+import pytest
 from psycopg import sql
 from tests.adapters.postgres.arrange import asking, claim, ended, eventually, find, put, request, settle
 
+from duly.errors import StoreUnavailable
 from duly.job import Claim, State
 from duly.stores.contract import Cancel, Selection
 from duly.stores.postgres import PostgresStore
+from duly.stores.postgres.message import Part
+from duly.stores.postgres.wire import Wire
 
 
 def warm(store: PostgresStore) -> None:
-    """Let the store know its lane and the server its worker."""
-    put(store, request())
-    settle(store, *claim(store))
+    """Let the store know its lane and the server its worker, until a claim is one message again."""
+    for _ in range(4):
+        put(store, request())
+        settle(store, *claim(store))
 
 
 def lend(store: PostgresStore) -> Claim:
@@ -89,3 +95,27 @@ def test_a_claim_still_under_way_when_it_is_disowned_is_handed_back(
 
     assert (lent.id, disowned) == (placed.id, [1])
     assert find(store, placed.id)[0].state is State.WAITING
+
+
+def test_a_claim_that_the_server_reads_after_it_was_disowned_lends_nothing(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection broke, but all of it was on its way: the server does not know that nobody listens."""
+    warm(store)
+    (placed,) = put(store, request())
+    late: list[Sequence[Part]] = []
+
+    def break_off(_wire: Wire, parts: Sequence[Part]) -> NoReturn:
+        late.append(parts)
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Wire, "say", break_off)
+        with pytest.raises(StoreUnavailable):
+            claim(store)
+    store.run(store.disown("w1", []))
+    with Wire.open(store.driver.address, store.driver.patience) as wire:
+        wire.say(late[0])
+
+    assert find(store, placed.id)[0].state is State.WAITING
+    assert [one.id for one in claim(store)] == [placed.id]

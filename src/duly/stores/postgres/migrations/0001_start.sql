@@ -223,6 +223,7 @@ create table {schema}.marker (
 );
 
 -- One lease per worker covers all it holds. A lease that ran out is cleared when its jobs were taken back.
+-- `disowned` counts how often it handed back what it never received: no claim from before may lend any more.
 -- Room on the page keeps a heartbeat from touching any index.
 create table {schema}.worker (
     number integer generated always as identity primary key,
@@ -232,6 +233,7 @@ create table {schema}.worker (
     started_at bigint not null,
     pid integer not null,
     slots integer not null,
+    disowned integer not null default 0,
     is_cleared boolean not null default false,
     has_left boolean not null default false,
     name text not null,

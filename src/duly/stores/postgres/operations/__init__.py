@@ -93,6 +93,8 @@ class Operations:
         self._book = Book()
         self._sight = Sight()
         self._haste = Haste()
+        self._disowned: dict[str, int] = {}
+        """How often each worker disowned claims here."""
 
     def forget(self) -> None:
         """Nothing learnt is taken for granted at the next opening."""
@@ -119,7 +121,7 @@ class Operations:
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
         claiming = self._placing("claim", lambda world: claim(world, self._sight, self._reach(world, ask)))
-        turning = Turning(self._outlook, self._sight, self._haste, ask, claiming)
+        turning = self._turning(ask, claiming)
         return replace(claiming, message=turning.claim)
 
     def begin(
@@ -147,11 +149,17 @@ class Operations:
             claimed = yield from claim(world, self._sight, self._reach(world, ask), answers.settled)
             return Turned(answers.in_order(), claimed)
 
-        turning = Turning(self._outlook, self._sight, self._haste, ask, self.claim(ask))
+        turning = self._turning(ask, self.claim(ask))
         return replace(self._placing("turn", act), message=lambda: turning.turn(settlements))
 
+    def _turning(self, ask: Ask, claiming: Operation[Claimed]) -> Turning:
+        disowned = self._disowned.get(ask.worker, 0)
+        return Turning(self._outlook, self._sight, self._haste, ask, claiming, disowned)
+
     def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]:
-        return self._placing("disown", lambda world: disown(world, worker, held), may_repeat=True)
+        return self._placing(
+            "disown", lambda world: disown(world, worker, held, self._disowned), may_repeat=True
+        )
 
     def amend(
         self, selection: Selection, amendment: Amendment, *, by: str = "", limit: int = 1000

@@ -74,13 +74,15 @@ def report(progress: Mapping[Fence, str]) -> Steps[None]:
     yield Statement(SQL["report"], claims | {"progress": words([stored(text) for text in progress.values()])})
 
 
-def disown(world: World, worker: str, held: Sequence[Fence]) -> Steps[int]:
+def disown(world: World, worker: str, held: Sequence[Fence], counts: dict[str, int]) -> Steps[int]:
     """Hand back what the store believes this worker holds beyond `held`.
 
     Said by a worker whose claim was committed while its answer got lost: it never started those, and its
-    lease, which it goes on renewing, would keep everybody else from them. The server may be at it still.
+    lease, which it goes on renewing, would keep everybody else from them. The server may be at it still, or
+    not have begun: a claim in one message shows `counts`, by which those from before are told.
     """
-    yield Statement(SQL["await_claims"], {"worker": worker})
+    counted = yield Statement(SQL["await_claims"], {"worker": worker})
+    counts.update((worker, count) for (count,) in counted)
     found = yield Statement(SQL["borrowed"], {"worker": worker})
     borrowed = [
         Fence(job_id, epoch, secret(seed, generation, has_serial=has_serial))

@@ -58,13 +58,20 @@ class Turning:
     """One turn, or one claim alone."""
 
     def __init__(
-        self, outlook: Outlook, sight: Sight, haste: Haste, ask: Ask, claiming: Operation[Claimed]
+        self,
+        outlook: Outlook,
+        sight: Sight,
+        haste: Haste,
+        ask: Ask,
+        claiming: Operation[Claimed],
+        disowned: int,
     ) -> None:
         self._outlook = outlook
         self._sight = sight
         self._haste = haste
         self._ask = ask
         self._claiming = claiming
+        self._disowned = disowned
 
     def claim(self) -> Message[Claimed] | None:
         """Lend."""
@@ -107,6 +114,7 @@ class Turning:
     def _lending(self, plan: Plan, settled: str) -> Statement:
         asked = {
             "worker": self._ask.worker,
+            "disowned": self._disowned,
             "lanes": integers([number for number, _ in plan.lanes]),
             "ranks": integers([-track.priority for _, track in plan.lanes]),
             "since": integers([plan.points[number][0] for number, _ in plan.lanes]),

@@ -62,7 +62,7 @@ with moment as materialized (
 ), me as materialized (
     -- Held, so that nobody takes our jobs back while we are about to get some; not if somebody just has.
     select number, lease_until from {schema}.worker
-    where id = %(worker)s and not has_left and not is_cleared for key share
+    where id = %(worker)s and not has_left and not is_cleared and disowned = %(disowned)s::int4 for key share
 ), plain as materialized (
     select moment.now, moment.boot, me.number as worker
     from moment cross join me

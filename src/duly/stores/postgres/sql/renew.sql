@@ -60,8 +60,14 @@ set progress = excluded.progress,
     epoch = excluded.epoch
 
 -- name: await_claims
--- A claim holds its worker's row to its end: whoever has it sees what every claim before has lent.
-select 1 from {schema}.worker where id = %(worker)s for update
+-- A claim holds its worker's row to its end: whoever has it sees what every claim before has lent. One in a
+-- single message may not even have begun: it finds that it was counted out.
+with held as materialized (
+    select number from {schema}.worker where id = %(worker)s for update
+)
+update {schema}.worker set disowned = disowned + 1
+where number = (select number from held)
+returning disowned
 
 -- name: borrowed
 -- In the order in which the jobs came.
