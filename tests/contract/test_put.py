@@ -30,6 +30,7 @@ from tests.contract.arrange import (
     waiting,
 )
 
+from duly.bundle import Bundle
 from duly.job import Decision, Delivery, Overlap, State
 from duly.lifecycle import Again, Crash, Defer, Settled, TryAgain
 from duly.stores.contract import Order, Store
@@ -97,6 +98,16 @@ def test_the_same_request_twice_is_one_job(store: Store) -> None:
     second = put_one(store, wanted)
 
     assert (second.id, second.generation, second.decision) == (wanted.id, first.generation, Decision.KEPT)
+    assert len(find(store)) == 1
+
+
+def test_an_id_twice_in_a_bundle_is_one_job(store: Store) -> None:
+    wanted = request()
+
+    first, second = store.run(store.put(Bundle(wanted, [wanted.id] * 2, [wanted.arguments] * 2)))
+
+    assert (first.decision, second.decision) == (Decision.CREATED, Decision.KEPT)
+    assert first.generation == second.generation
     assert len(find(store)) == 1
 
 

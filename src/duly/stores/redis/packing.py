@@ -106,7 +106,7 @@ def put_values(requests: Sequence[Request]) -> dict[str, Any]:
 
 def goes_straight(requests: Sequence[Request]) -> bool:
     """Whether they may take the short script: few, without a key, and with no rule to be looked at."""
-    if not isinstance(requests, Bundle) or len(requests) > FEW:
+    if not isinstance(requests, Bundle) or len(requests) > FEW or len(set(requests.ids)) < len(requests):
         return False
     asked = requests.pattern
     has_rules = asked.guard is not None or asked.expires_after is not None or asked.clash is Clash.SEED
