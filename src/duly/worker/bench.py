@@ -107,8 +107,9 @@ class Bench:
     @property
     def is_empty(self) -> bool:
         """Nothing waits to run, runs, or has ended without being collected."""
-        is_waiting = self._buffer or self._to_begin
-        return not (is_waiting or len(self._vacant) < self.slots or self._aside or self._concluded)
+        with self._lock:  # else what is just being looked through would be overlooked
+            is_waiting = self._buffer or self._to_begin
+            return not (is_waiting or len(self._vacant) < self.slots or self._aside or self._concluded)
 
     @property
     def has_news(self) -> bool:
@@ -159,11 +160,12 @@ class Bench:
 
     def return_unstarted(self, is_chosen: Callable[[Holding], bool], note: str) -> None:
         """Hand back those that have not started, of those that are chosen."""
-        for holding in self._unstarted():
-            if is_chosen(holding):
-                self._concluded.append(Concluded(holding, Release(note=note)))
-            else:
-                self._buffer.append(holding)
+        with self._lock:
+            for holding in self._unstarted():
+                if is_chosen(holding):
+                    self._concluded.append(Concluded(holding, Release(note=note)))
+                else:
+                    self._buffer.append(holding)
         self._advance()
         self._wake()
 
