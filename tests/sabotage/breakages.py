@@ -77,6 +77,20 @@ BREAKAGES: Final = [
         ("tests/adapters/postgres/test_messages.py",),
     ),
     Breakage(
+        "postgres: a claim in one message lends after it was disowned",
+        "stores/postgres/sql/lend.sql",
+        " and disowned = %(disowned)s::int4",
+        "",
+        ("tests/adapters/postgres/test_disturbed_claims.py",),
+    ),
+    Breakage(
+        "worker: a body that was told to stop on its way begins",
+        "worker/onloop.py",
+        "    if holding.halt is not None:\n        holding.started_at = None\n",
+        "    if holding.halt is holding:\n        holding.started_at = None\n",
+        ("tests/stories/test_unstarted.py", "-k", "memory"),
+    ),
+    Breakage(
         "redis: a settle compares the epoch but not the nonce",
         "stores/redis/lua/lib/plain.lua",
         'if state ~= "running" or lines ~= 0 or epoch ~= said_epoch or nonce ~= said_nonce then',
