@@ -61,7 +61,7 @@ class Bench:
         self.slots = slots
         self._counter = counter
         self._clock = counter.clock
-        self._trusts_lease = trusts_lease
+        self.trusts_lease = trusts_lease
         self._wake = wake
         self.tell = tell
         self._lock = threading.Lock()
@@ -205,7 +205,7 @@ class Bench:
         The clocks and the lease are looked at once for all of them: they start in the same moment.
         """
         if self._buffer and self._vacant and not self._is_closing:
-            may_start, now, started = self._trusts_lease(), self._clock.now(), time.monotonic()
+            may_start, now, started = self.trusts_lease(), self._clock.now(), time.monotonic()
             while (holding := self._next()) is not None:
                 # A claim that waited through a freeze may be somebody else's by now.
                 if holding.halt is None and may_start:

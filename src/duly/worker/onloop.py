@@ -23,7 +23,7 @@ from duly.run import Run, as_current
 from duly.worker.binding import Binding
 from duly.worker.closing import undisturbed
 from duly.worker.endings import Concluded, halted, raised_with, returned_with, undecodable
-from duly.worker.hand import Holding
+from duly.worker.hand import Halt, Holding
 from duly.worker.transaction import Counter
 
 
@@ -205,10 +205,16 @@ def seat(holding: Holding) -> Run:
 
 
 def check_wanted(holding: Holding) -> None:
-    """At the door of the body: an order that came while another one was in the way keeps it out."""
-    if holding.halt is not None:
-        holding.started_at = None
-        raise LeaseLost
+    """At the door of the body: an order that came while another one was in the way keeps it out.
+
+    So does a lease that ran out in a freeze just now: whoever watches it may wake later than we do.
+    """
+    host = holding.host
+    if holding.halt is None and (host is None or host.trusts_lease()):
+        return
+    holding.halt = holding.halt or Halt.LOST
+    holding.started_at = None
+    raise LeaseLost
 
 
 def bound_to(run: Run) -> Binding:
