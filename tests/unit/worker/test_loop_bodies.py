@@ -9,7 +9,7 @@ import pytest
 
 from duly import Duly
 from duly.errors import LeaseLost
-from duly.run import Signal
+from duly.signals import Signal
 from duly.stores.contract import Ask, Lane, Renewal
 from duly.stores.drive import Operation
 from duly.worker.binding import Binding
