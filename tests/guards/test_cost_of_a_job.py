@@ -33,7 +33,7 @@ SLOTS: Final = 100
 """Enough that a batch is large at any pace."""
 
 MOST_CALLS: Final = {"async": 36, "sync": 72}
-"""Calls of functions per job: about 15 % more than were needed when this was written, 28.6 and 49."""
+"""Calls of functions per job: about 15 % more than were needed when this was written, 31.6 and 49 to 62."""
 MOST_TALKS: Final = 40 + JOBS // 20
 """Conversations with the store for all jobs together; some belong to the worker's arrival and leave."""
 MOST_STATEMENTS: Final = 30
