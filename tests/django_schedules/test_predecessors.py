@@ -21,7 +21,8 @@ from duly.django import compat, executions, scheduler, scheduling  # noqa: E402
 from duly.django.executions import ID  # noqa: E402
 from duly.django.models import DatabaseSchedule, TaskExecution  # noqa: E402
 from duly.django.registry import load  # noqa: E402
-from duly.errors import DefinitionError  # noqa: E402
+from duly.errors import DefinitionError, StoreBusy  # noqa: E402
+from duly.ledger import Ledger  # noqa: E402
 
 Handed = Callable[[], list[Any]]
 ValidationError: Any = importlib.import_module("django.core.exceptions").ValidationError
@@ -172,6 +173,26 @@ def test_9_a_run_that_could_not_be_handed_over_is_not_dropped(
 
     assert before == ([], 0)
     assert {result.task.func for result in handed()} == {task.func}
+
+
+def test_9_a_tick_that_finds_its_database_locked_is_made_later(
+    clockwork: Clockwork, handed: Handed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clockwork.schedule(tasks.guarded, name="nightly")
+    clockwork.tick()
+    issue = Ledger.issue
+
+    def refused(*_: Any, **__: Any) -> None:
+        monkeypatch.setattr(Ledger, "issue", issue)
+        raise StoreBusy("database is locked")
+
+    monkeypatch.setattr(Ledger, "issue", refused)
+    clockwork.tick(minutes=1)
+    before = ids(handed)
+
+    clockwork.tick(seconds=2)
+
+    assert (before, ids(handed)) == ([], ["nightly@2026-11-16T12:01:00Z"])
 
 
 @pytest.mark.usefixtures("impatient")

@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,43 @@ def test_the_connection_is_theirs_and_commits_with_the_run(
 
     assert (effects.all(), receipts) == ([7], [7])
     assert (good.state(), bad.state()) == ("done", "failed")
+    app.close()
+
+
+def test_a_block_that_begins_by_reading_has_the_write_lock_all_the_same(
+    exact_place: Place, effects: Effects
+) -> None:
+    """Django's plain BEGIN has no lock, and to a reader who wants to write SQLite says no without waiting."""
+    if not effects.is_sqlite:
+        pytest.skip("PostgreSQL locks rows")
+    file = exact_place.url.removeprefix("sqlite:///")
+
+    @contextmanager
+    def deferred() -> Generator[sqlite3.Connection, None, None]:
+        connection = sqlite3.connect(file, isolation_level=None)
+        connection.execute("begin deferred")
+        try:
+            yield connection
+            connection.execute("commit")
+        finally:
+            connection.close()
+
+    app = opened(exact_place, deferred)
+    refusals: list[str] = []
+
+    @app.task(delivery="exactly_once")
+    def charge(run: Run) -> None:
+        assert run.connection.execute(f"select amount from {effects.name}").fetchall() == []
+        rival = sqlite3.connect(file, isolation_level=None, timeout=0)
+        with closing(rival), pytest.raises(sqlite3.OperationalError) as refused:
+            rival.execute("begin immediate")
+        refusals.append(str(refused.value))
+        run.connection.execute(f"insert into {effects.name} values (7)")
+
+    job = charge.enqueue()
+    run_all(app)
+
+    assert (effects.all(), job.state(), refusals) == ([7], "done", ["database is locked"])
     app.close()
 
 

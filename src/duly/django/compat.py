@@ -23,6 +23,7 @@ ConnectionDoesNotExist: type[Exception] = importlib.import_module(
     "django.utils.connection"
 ).ConnectionDoesNotExist
 DatabaseError: type[Exception] = _database.DatabaseError
+OperationalError: type[Exception] = _database.OperationalError
 logger: Final = logging.getLogger("duly.django")
 settings: Any = importlib.import_module("django.conf").settings
 timezone: Any = importlib.import_module("django.utils.timezone")

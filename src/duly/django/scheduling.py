@@ -20,8 +20,9 @@ from duly.app import App
 from duly.converse import converse
 from duly.django import compat, errands
 from duly.django.executions import RIGHT_ORDER, is_guarded, ledger, main_database, wish
-from duly.errors import DefinitionError
+from duly.errors import DefinitionError, StoreUnavailable
 from duly.kinds import periodic
+from duly.retry import Retry
 from duly.run import Run
 from duly.schedules import plain_terms, register
 
@@ -168,7 +169,9 @@ def furnish(app: App) -> None:
     discover()
     with _furnishing:
         if TICK not in app.tasks:
-            app.task(name=TICK, queue_name=QUEUE, delivery="exactly_once", priority=100)(_tick())
+            app.task(name=TICK, queue_name=QUEUE, delivery="exactly_once", priority=100, retry=_patience())(
+                _tick()
+            )
         for declared in registry.all():
             app.schedule_terms[declared.name] = declared.terms()
 
@@ -176,6 +179,11 @@ def furnish(app: App) -> None:
 def discover() -> None:
     """Import the `tasks` module of every application: whoever schedules must have seen all schedules."""
     compat.autodiscover_modules("tasks")
+
+
+def _patience() -> Retry:
+    """A database that is locked or away for a while must not cost a schedule its tick."""
+    return Retry(on=(StoreUnavailable, compat.OperationalError), attempts=None, first="1s", cap="1m")
 
 
 def _tick() -> Callable[..., Any]:

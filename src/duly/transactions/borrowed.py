@@ -28,6 +28,8 @@ Block = Callable[[], Any]
 
 DJANGO: Final = "django:"
 LIMITS: Final = "set local idle_in_transaction_session_timeout = {idle}; set local duly.run = '{mark}'"
+WRITE_LOCK: Final = "delete from duly_worker where 0"
+"""Django begins without it, and to a transaction that has read SQLite refuses it without waiting."""
 SAVEPOINT: Final = "SAVEPOINT duly_run"
 RELEASE: Final = "RELEASE duly_run"
 MARK: Final = "select current_setting('duly.run', true)"
@@ -104,11 +106,13 @@ class Loan:
     @property
     def opening(self) -> Operation[None]:
         """Said first: is this the store's database? On SQLite it takes the write lock."""
-        text = LIMITS.format(idle=self.idle, mark=self.mark)
+        limits = LIMITS.format(idle=self.idle, mark=self.mark).split("; ")
 
         def steps() -> Steps[None]:
-            for part in text.split("; ") if self._has_limits else []:
+            for part in limits if self._has_limits else []:
                 yield Statement(part, None)
+            if self._is_file:
+                yield Statement(WRITE_LOCK)
 
         return Operation("begin a transaction", steps)
 
@@ -127,17 +131,21 @@ class Loan:
 
     def leave_mark(self) -> None:
         """SQLite has no settings to carry a mark: a savepoint does it, which ends with its transaction."""
-        if self.store.url.startswith("sqlite"):
+        if self._is_file:
             raw_connection(self.connection).execute(SAVEPOINT).close()
 
     def check(self) -> None:
         """Is it still there?"""
-        if self.store.url.startswith("sqlite"):
+        if self._is_file:
             try:
                 raw_connection(self.connection).execute(RELEASE).close()
             except sqlite3.OperationalError as error:
                 raise TransactionEnded(ENDED) from error
             self.leave_mark()  # there may be more to say
+
+    @property
+    def _is_file(self) -> bool:
+        return self.store.url.startswith("sqlite")
 
     @property
     def _has_limits(self) -> bool:
