@@ -30,12 +30,12 @@ async def charge_on_childs_loop(run: Run, amount: int) -> None:
     await run.connection.execute(insert(amount))
 
 
-@app.task(delivery="exactly_once", executor="process", soft_limit="1s")
+@app.task(delivery="exactly_once", executor="process", soft_limit="3s")
 def charge_within(run: Run, amount: int) -> None:
     run.connection.execute(insert(amount))
 
 
-@app.task(delivery="exactly_once", executor="process", soft_limit="1s")
+@app.task(delivery="exactly_once", executor="process", soft_limit="3s")
 async def charge_within_on_loop(run: Run, amount: int) -> None:
     await run.connection.execute(insert(amount))
 

@@ -28,6 +28,11 @@ def check_store(url: str, task: str) -> None:
         )
 
 
+def module_for(url: str) -> str:
+    """What a process imports to have transactions in this store: a driver takes its time."""
+    return "duly.transactions.sqlite" if url.startswith("sqlite") else "duly.transactions.postgres"
+
+
 def source_for(store: Store, given: Any, lease: timedelta) -> Source:
     """Where the bodies of this process get their transactions: the application's own, or ours."""
     if given is not None:

@@ -21,11 +21,12 @@ from duly.errors import DulyError, LeaseLost, SoftLimitExceeded, UnknownTask
 from duly.executors.interrupts import INTERRUPTS
 from duly.executors.limits import run_async
 from duly.ids import spread
-from duly.job import Claim, Request
+from duly.job import Claim, Delivery, Request
 from duly.lifecycle import Settled, Verdict
 from duly.run import UNDECODABLE, Run, as_current, decide, failed, raised, returned
 from duly.signals import Signal
 from duly.task import Task
+from duly.transactions import module_for
 from duly.worker.binding import Binding
 from duly.worker.closing import undisturbed
 from duly.worker.endings import Concluded
@@ -73,6 +74,14 @@ def order_for(task: AnyTask, claim: Claim, worker: str) -> bytes:
 def modules_of(task: AnyTask) -> tuple[str, ...]:
     """What a child must import to find this task."""
     return tuple(dict.fromkeys((task.function.__module__, task.origin)))
+
+
+def imports_of(task: AnyTask) -> tuple[str, ...]:
+    """What a child imports before the body's clock starts."""
+    needed = ("duly.worker.errand", *modules_of(task))
+    if task.options.delivery is not Delivery.EXACTLY_ONCE:
+        return needed
+    return (*needed, module_for(cast(App, task.desk).store.url))
 
 
 def can_travel(task: AnyTask) -> bool:

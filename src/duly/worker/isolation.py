@@ -36,7 +36,7 @@ from duly.worker.errand import (
     ENTRY,
     Report,
     can_travel,
-    modules_of,
+    imports_of,
     order_for,
     unpack_report,
     unpack_signal,
@@ -85,7 +85,7 @@ class Isolation:
             order_for(holding.task, holding.claim, self._worker),
             soft_limit=options.soft_limit,
             hard_limit=options.hard_limit,
-            imports=("duly.worker.errand", *modules_of(holding.task), *COMPANIONS),
+            imports=(*imports_of(holding.task), *COMPANIONS),
         )
         children = self._open_children()
         future = children.submit(errand, lambda message: self._tell(holding, unpack_signal(message)))
