@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from duly.bundle import Bundle, patterns
 from duly.ids import new_nonce
-from duly.job import LIVE, Decision, Delivery, Fence, Job, Request, State
+from duly.job import Decision, Delivery, Fence, Job, Request
 from duly.lifecycle import Settled
 from duly.stores.contract import (
     REMEMBERED,
@@ -38,6 +38,8 @@ from duly.stores.contract import (
     WorkerCard,
 )
 from duly.stores.drive import Operation, Statement, Steps
+from duly.stores.redis.counting import census
+from duly.stores.redis.counting import count as count_jobs
 from duly.stores.redis.explain import standing_of
 from duly.stores.redis.find import all_ids, failures, find
 from duly.stores.redis.find import search as find_text
@@ -240,10 +242,10 @@ class Operations:
         return reading("find", lambda: find(selection, page))
 
     def count(self, selection: Selection) -> Operation[int]:
-        return reading("count", lambda: _count(selection))
+        return reading("count", lambda: count_jobs(selection))
 
     def census(self, *, with_finished: bool = True) -> Operation[Census]:
-        return reading("census", lambda: _census(with_finished=with_finished))
+        return reading("census", lambda: census(with_finished=with_finished))
 
     def search(self, selection: Selection, search: Search) -> Operation[Found]:
         return reading("search", lambda: find_text(selection, search))
@@ -375,39 +377,3 @@ def _amended(job_id: str, took_effect: bool, reason: str, moment: int | None) ->
 def _switch(field: str, closes_at: int | None, reason: str) -> Switch:
     scope, _, name = field.partition(":")
     return Switch(Scope(scope), name, instant_or_none(closes_at), reason)
-
-
-def _count(selection: Selection) -> Steps[int]:
-    """From the counts that are kept anyway, unless the selection names jobs."""
-    names_error = selection.fingerprint is not None or bool(selection.error)
-    if selection.ids or selection.key is not None or names_error:
-        return len((yield from all_ids(selection, None)))
-    census = yield from _census()
-    return sum(
-        number
-        for (task, queue, state), number in census.jobs.items()
-        if (not selection.tasks or task in selection.tasks)
-        and (not selection.queues or queue in selection.queues)
-        and (not selection.states or state in selection.states)
-    )
-
-
-def _census(*, with_finished: bool = True) -> Steps[Census]:
-    counts, oldest = yield Statement("census", {})
-    jobs = {
-        (task, queue, State(state)): number
-        for state, task, queue, number in _fours(counts)
-        if with_finished or State(state) in LIVE
-    }
-    words = {count[0]: count[1] for count in counts if len(count) == 2}
-    return Census(
-        jobs,
-        {queue: instant(at) for queue, at in oldest},
-        words.get("suppressed", 0),
-        words.get("refused", 0),
-        words.get("superseded", 0),
-    )
-
-
-def _fours(counts: Sequence[Any]) -> list[Any]:
-    return [count for count in counts if len(count) == 4]
