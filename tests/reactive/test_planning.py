@@ -10,6 +10,7 @@ from tests.reactive.arrange import TASK, Shop, facts_of, keys, reaction
 
 from duly.job import State
 from duly.lifecycle import Fail, Skip, TryAgain
+from duly.stores.contract import Delete, Selection
 from duly.testing import VirtualClock
 
 
@@ -216,6 +217,34 @@ def test_pruning_does_not_make_a_failure_look_well(
 
     assert shop.jobs() == []
     assert shop.plan().runs == 1
+
+
+@pytest.mark.parametrize("verdict", [Fail("boom"), None], ids=["failed", "waiting"])
+def test_deleting_a_job_does_not_make_it_look_well(shop: Shop, verdict: Fail | None) -> None:
+    shop.follow()
+    shop.order(1)
+    shop.plan()
+    if verdict is not None:
+        [claim] = shop.claim()
+        shop.settle(claim, verdict)
+
+    shop.place.store.run(shop.place.store.amend(Selection(tasks=(TASK,)), Delete()))
+    shop.say("update orders set note = 'touched'")
+
+    assert shop.jobs() == []
+    assert shop.plan().runs == 1
+
+
+def test_deleting_what_went_well_changes_nothing(shop: Shop) -> None:
+    shop.follow()
+    shop.order(1)
+    shop.plan()
+    shop.work()
+
+    shop.place.store.run(shop.place.store.amend(Selection(tasks=(TASK,)), Delete()))
+    shop.say("update orders set note = 'touched'")
+
+    assert shop.plan().runs == 0
 
 
 def test_pruning_what_went_well_changes_nothing(shop: Shop, clock: VirtualClock) -> None:

@@ -24,6 +24,7 @@ from duly.stores.postgres.operations.texts import statements
 from duly.stores.tables.instants import stamp, stamp_or_none
 
 SQL = statements("row")
+CHANGE = statements("change")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +210,8 @@ class World:
     def remove(self, row: Row) -> Steps[None]:
         """Nothing of the job remains."""
         named = {"generation": row.generation}
+        if row.serial is not None and row.state is not State.DONE:
+            yield Statement(CHANGE["undo"], {"serial": row.serial, "job": row.id})
         if row.state is State.WAITING:
             yield from self._leave(row)
         else:

@@ -83,3 +83,7 @@ from (
     order by ended.forget_at
     limit %(limit)s) as old
 where document.serial = old.serial and document.job = old.id
+
+-- name: undo
+-- A job that is deleted and did not end well: what it had seen is not dealt with either.
+update {schema}.document set seen = null where serial = %(serial)s::uuid and job = %(job)s

@@ -20,6 +20,7 @@ from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.texts import statements
 
 SQL = statements("row")
+DOCUMENT = statements("document")
 
 
 class World:
@@ -73,6 +74,8 @@ class World:
     tell = rearrange = revive = save
 
     def remove(self, row: Row) -> Steps[None]:
+        if row.key is not None and row.state is not State.DONE:
+            yield Statement(DOCUMENT["undo"], {"task": row.task, "key": row.key, "job": row.id})
         yield Statement(SQL["remove"], {"generation": row.generation})
         yield Statement(SQL["remove_history"], {"entered": row.entered})
 

@@ -44,3 +44,8 @@ join duly_reaction on duly_reaction.task = duly_job.task
 -- name: clear
 -- What such a job had seen is not dealt with.
 update duly_document set seen = null where reaction = :reaction and key = :key and job = :job
+
+-- name: undo
+-- A job that is deleted and did not end well: what it had seen is not dealt with either.
+update duly_document set seen = null
+where reaction in (select number from duly_reaction where task = :task) and key = :key and job = :job
