@@ -320,7 +320,7 @@ def locked(run: Run, op: str, name: str) -> None:
 # --- by themselves ------------------------------------------------------------------------------
 
 
-@app.schedule(name="each_second", every="1s", missed="all", grace="1m")
+@app.schedule(name="each_second", every="1s", missed="all", grace="1m", max_catch_up=100_000)
 @app.task(name="ticked")
 def ticked(run: Run) -> None:
     with told(run, f"tick {run.tick}"):
