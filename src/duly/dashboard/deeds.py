@@ -120,15 +120,20 @@ class Deeds:
         return self._render.back(request, "/reactions", f"Workers look at every row of {task!r} now.")
 
 
+def guest_of(request: Request) -> Guest:
+    """What the guard has found out."""
+    found: Guest = request.scope["duly.guest"]
+    return found
+
+
 def form_of(request: Request) -> Form:
     """What the guard has read already."""
-    guest: Guest = request.scope["duly.guest"]
-    return dict(guest.form)
+    return dict(guest_of(request).form)
 
 
 def name_of(request: Request) -> str:
     """Who gives the order."""
-    guest: Guest = request.scope["duly.guest"]
+    guest = guest_of(request)
     return guest.visitor.name if guest.visitor else ""
 
 

@@ -10,28 +10,34 @@ import hmac
 import inspect
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from http.cookies import CookieError, SimpleCookie
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, cookie_parser
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
+from duly.dashboard.departures import Departures
 from duly.dashboard.door import SESSION, Authenticate, Door, Patience, Role, Visitor
+from duly.errors import StoreError
+from duly.urls import masked
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+StillWelcome = Callable[[], Awaitable[bool]]
 
-OPEN_PATHS: Final = frozenset({"/login", "/health"})
+OPEN_PATHS: Final = frozenset({"/login"})
 OPEN_FOLDER: Final = "/static/"
 LARGEST_BODY: Final = 1_000_000
+LARGEST_OF_STRANGERS: Final = 10_000
+"""Bytes: a token and where to go, from people who may send it as often as they like."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 POLICY: Final = "; ".join(
@@ -65,6 +71,7 @@ class Entrance:
     authenticate: Authenticate | None
     now: Callable[[], datetime]
     patience: Patience
+    departures: Departures
     secure: bool | None = None
     """Whether cookies are for HTTPS only; None goes by each request's own scheme."""
 
@@ -98,6 +105,16 @@ class Guest:
     visitor: Visitor | None
     csrf: str
     form: Mapping[str, list[str]]
+    session: str = ""
+    """Which one, of those who signed in here."""
+
+
+class Known(NamedTuple):
+    """Who sends a request, and by what that is known."""
+
+    visitor: Visitor | None
+    session: str = ""
+    by_token: bool = False
 
 
 class Refused(Exception):
@@ -138,32 +155,56 @@ class Guard:
         """Who it is, whether they may, and whether it is really they who ask; else Refused."""
         headers = Headers(scope=scope)
         cookies = _cookies(headers)
-        visitor, by_token = await self._visitor(scope, headers, cookies)
+        known = Known(None) if is_asset(scope) else await self._who(scope, headers, cookies)
         csrf = cookies.get(self._entrance.cookie_name(scope, "csrf"), "") or secrets.token_urlsafe(24)
-        guest = Guest(visitor, csrf, {})
-        if visitor is None and not is_open(scope):
+        guest = Guest(known.visitor, csrf, {}, known.session)
+        if known.visitor is None and not is_open(scope):
             raise Refused(401, "Sign in first.", **{"www-authenticate": "Bearer"})
         if scope["method"] not in SAFE:
-            body = await _whole(receive)
-            guest = Guest(visitor, csrf, _form(headers, body))
-            self._check_order(scope, headers, guest, by_token=by_token)
+            body = await _whole(receive, LARGEST_BODY if known.visitor else LARGEST_OF_STRANGERS)
+            guest = replace(guest, form=_form(headers, body))
+            self._check_order(scope, headers, guest, by_token=known.by_token)
             receive = _replayed(body, receive)
         scope["duly.guest"] = guest
+        scope["duly.is_welcome"] = self._still(scope, headers, cookies, known)
         return receive
 
-    async def _visitor(
-        self, scope: Scope, headers: Headers, cookies: Mapping[str, str]
-    ) -> tuple[Visitor | None, bool]:
+    async def _who(self, scope: Scope, headers: Headers, cookies: Mapping[str, str]) -> Known:
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return self._by_token(scope, token.strip()), True
+        if scheme.lower() != "bearer" or not self._entrance.door.has_tokens:
+            return await self._by_cookies(scope, cookies)
+        try:
+            return Known(self._by_token(scope, token.strip()), by_token=True)
+        except Refused as refused:
+            return await self._otherwise(scope, cookies, refused)
+
+    async def _otherwise(self, scope: Scope, cookies: Mapping[str, str], refused: Refused) -> Known:
+        """The host's login may have tokens of its own; what it does not know either is a failed try."""
+        has_login = self._entrance.authenticate is not None
+        known = await self._by_cookies(scope, cookies) if has_login else Known(None)
+        if known.visitor is not None:
+            return known
+        if refused.status == 401:
+            self._entrance.patience.note_failure(address_of(scope))
+        raise refused
+
+    async def _by_cookies(self, scope: Scope, cookies: Mapping[str, str]) -> Known:
+        """By a session of ours, or by what the host's login sees in the request."""
         entrance = self._entrance
-        session = cookies.get(entrance.cookie_name(scope, "session"), "")
-        visitor = entrance.door.read_session(session, entrance.now()) if session else None
-        if visitor is None and entrance.authenticate is not None:
-            found = entrance.authenticate(HTTPConnection(scope))
-            visitor = await found if inspect.isawaitable(found) else found
-        return visitor, False
+        text = cookies.get(entrance.cookie_name(scope, "session"), "")
+        session = entrance.door.read_session(text, entrance.now()) if text else None
+        if session is not None and not await self._has_left(session.id):
+            return Known(session.visitor, session.id)
+        if entrance.authenticate is None:
+            return Known(None)
+        found = entrance.authenticate(HTTPConnection(scope))
+        return Known(await found if inspect.isawaitable(found) else found)
+
+    async def _has_left(self, session: str) -> bool:
+        try:
+            return await run_in_threadpool(self._entrance.departures.has, session)
+        except StoreError as error:
+            raise Refused(503, masked(str(error))) from error
 
     def _by_token(self, scope: Scope, token: str) -> Visitor:
         patience, address = self._entrance.patience, address_of(scope)
@@ -171,9 +212,22 @@ class Guard:
             raise too_many(wait)
         visitor = self._entrance.door.recognise(token)
         if visitor is None:
-            patience.note_failure(address)
             raise Refused(401, "This token opens nothing.", **{"www-authenticate": "Bearer"})
+        patience.note_success(address)
         return visitor
+
+    def _still(
+        self, scope: Scope, headers: Headers, cookies: Mapping[str, str], known: Known
+    ) -> StillWelcome:
+        """Asked again by what goes on for long, such as the live stream. A token is good while we run."""
+
+        async def ask() -> bool:
+            try:
+                return known.by_token or (await self._who(scope, headers, cookies)).visitor is not None
+            except Refused:
+                return False
+
+        return ask
 
     def _check_order(self, scope: Scope, headers: Headers, guest: Guest, *, by_token: bool) -> None:
         path = inner_path(scope)
@@ -202,7 +256,8 @@ class Guard:
     def _with_csrf(self, scope: Scope, send: Send) -> Send:
         """The first page brings the cookie that its forms are compared with."""
         name = self._entrance.cookie_name(scope, "csrf")
-        if scope["method"] not in SAFE or _cookies(Headers(scope=scope)).get(name):
+        has_one = _cookies(Headers(scope=scope)).get(name)
+        if scope["method"] not in SAFE or has_one or is_asset(scope):  # a cache would share it with everybody
             return send
         response = Response()
         self._entrance.set_cookie(scope, response, "csrf", scope["duly.guest"].csrf, lasts=SESSION)
@@ -217,8 +272,12 @@ class Guard:
 
 def is_open(scope: Scope) -> bool:
     """What strangers may see."""
-    path = inner_path(scope)
-    return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
+    return inner_path(scope) in OPEN_PATHS or is_asset(scope)
+
+
+def is_asset(scope: Scope) -> bool:
+    """A file that we ship: the same for everybody."""
+    return inner_path(scope).startswith(OPEN_FOLDER)
 
 
 def inner_path(scope: Scope) -> str:
@@ -242,23 +301,21 @@ def too_many(wait: timedelta) -> Refused:
 
 def _closed(scope: Scope, send: Send) -> Send:
     """Every answer with the headers that keep a browser from being used against its owner."""
-    is_asset = inner_path(scope).startswith(OPEN_FOLDER)
+    kept = "public, max-age=3600" if is_asset(scope) else "no-store"  # now: routes change the scope
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers.update(HEADERS)
-            headers["cache-control"] = "public, max-age=3600" if is_asset else "no-store"
+            headers["cache-control"] = kept
         await send(message)
 
     return sending
 
 
 def _cookies(headers: Headers) -> dict[str, str]:
-    try:
-        return {name: morsel.value for name, morsel in SimpleCookie(headers.get("cookie", "")).items()}
-    except CookieError:
-        return {}
+    """As browsers send them: one cookie of another application that breaks the rules must not hide ours."""
+    return cookie_parser(headers.get("cookie", ""))
 
 
 def _check_origin(headers: Headers) -> None:
@@ -275,16 +332,22 @@ def _check_origin(headers: Headers) -> None:
         raise Refused(403, "This request comes from another site.")
 
 
-async def _whole(receive: Receive) -> bytes:
-    body = b""
+async def _whole(receive: Receive, most: int) -> bytes:
+    """The body; Refused if it is too large, or if its sender is gone before its end.
+
+    Half an order must not be taken for a whole one: what is missing may be the filter.
+    """
+    body = bytearray()  # bytes would be copied as a whole for each part, and a sender may choose tiny ones
     more = True
     while more:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "The request broke off before its end.")
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > LARGEST_BODY:
-            raise Refused(413, f"No order takes more than {LARGEST_BODY:,} bytes.")
-    return body
+        if len(body) > most:
+            raise Refused(413, f"No order takes more than {most:,} bytes.")
+    return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

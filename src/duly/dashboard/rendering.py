@@ -65,7 +65,10 @@ class Renderer:
         )
         response = HTMLResponse(text, status)
         if said:
-            response.delete_cookie(name, path="/")
+            secure = self._entrance.is_secure(
+                request.scope
+            )  # else browsers would not touch a `__Host-` cookie
+            response.delete_cookie(name, path="/", secure=secure, httponly=True)
         return response
 
     def back(self, request: Request, path: str, said: str = "") -> Response:
@@ -80,6 +83,7 @@ class Renderer:
 def local(path: str) -> str:
     """A path of this site, or its first page: an address from a form must not lead elsewhere."""
     is_plain = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    is_plain = is_plain and ".." not in unquote(path.partition("?")[0]).split("/")
     return quote(path, safe="/?&=%+,:@~.-_") if is_plain else "/"
 
 

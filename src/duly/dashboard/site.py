@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -15,7 +17,8 @@ from starlette.staticfiles import StaticFiles
 from duly.bulk import Impossible
 from duly.dashboard.api import Api
 from duly.dashboard.calendar import Calendar
-from duly.dashboard.deeds import Deeds, form_of, one
+from duly.dashboard.deeds import Deeds, form_of, guest_of, one
+from duly.dashboard.departures import Departures
 from duly.dashboard.desk import Desk
 from duly.dashboard.door import SESSION, Authenticate, Door, Patience
 from duly.dashboard.guard import Asgi, Entrance, Guard, address_of, inner_path, too_many
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
 
 Page = Callable[[Request], Response]
 
+ASKED_EVERY: Final = 5
+"""Beats of the live stream: the host's login may ask a database."""
+
 
 def asgi(
     app: App,
@@ -62,7 +68,8 @@ def asgi(
         raise DefinitionError(
             "A dashboard is open to nobody: give asgi() a token='…', or authenticate=… to ask your own login."
         )
-    entrance = Entrance(door, authenticate, app.clock.now, Patience(app.clock.now), secure_cookies)
+    now = app.clock.now
+    entrance = Entrance(door, authenticate, now, Patience(now), Departures(app), secure_cookies)
     return Guard(_site(app, entrance, Frame(title, environment, masked(app.settings.url)), redact), entrance)
 
 
@@ -117,9 +124,21 @@ def _stream(live: Live) -> Callable[[Request], Awaitable[Response]]:
     async def stream(request: Request) -> Response:
         if live.is_full:
             return PlainTextResponse("Too many watch already: poll /live.json instead.", 503)
-        return StreamingResponse(live.stream(request.is_disconnected), media_type="text/event-stream")
+        return StreamingResponse(live.stream(gone(request)), media_type="text/event-stream")
 
     return stream
+
+
+def gone(request: Request) -> Callable[[], Awaitable[bool]]:
+    """Whether a watcher has left, or was shown the door: a stream outlives the request that was let in."""
+    beats = count(1)
+
+    async def is_gone() -> bool:
+        if await request.is_disconnected():
+            return True
+        return next(beats) % ASKED_EVERY == 0 and not await request.scope["duly.is_welcome"]()
+
+    return is_gone
 
 
 def _poll(live: Live) -> Callable[[Request], Response]:
@@ -148,13 +167,15 @@ def _entrance_routes(entrance: Entrance, render: Renderer) -> list[Route]:
         if visitor is None:
             entrance.patience.note_failure(address)
             return render.page(request, "login.html", 401, next=back, refusal="This token opens nothing.")
-        entrance.patience.forgive(address)
+        entrance.patience.note_success(address)
         response = render.back(request, back)
         session = entrance.door.open_session(visitor, entrance.now())
         entrance.set_cookie(request.scope, response, "session", session, lasts=SESSION)
         return response
 
     async def leave(request: Request) -> Response:
+        if session := guest_of(request).session:
+            await run_in_threadpool(entrance.departures.note, session)
         response = render.back(request, "/login")
         for name in ("session", "csrf"):
             cookie = entrance.cookie_name(request.scope, name)
