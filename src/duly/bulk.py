@@ -8,8 +8,9 @@ never 5. The command line and the dashboard both give their orders here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from duly.audit import Audit
@@ -26,6 +27,40 @@ NAMED: Final = 1_000
 
 Words = Mapping[str, Any]
 """Filters as `app.jobs` takes them."""
+
+
+def _any(job: Job) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sieve:
+    """What no store selects by: jobs are looked at one by one, and those that pass are meant."""
+
+    text: str = ""
+    """In key, arguments or error."""
+    ended_by: datetime | None = None
+    """Only what ended then, or before."""
+    shows: Callable[[Job], bool] = _any
+    """Whether somebody may see what a job was found by."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store's own count tells how many pass."""
+        return not self.text and self.ended_by is None
+
+    def passes(self, job: Job, seen_at: datetime) -> bool:
+        """Whether the job was so when the preview was made, and is one of those that are meant."""
+        last = seen_at if self.ended_by is None else min(seen_at, self.ended_by)
+        return was_so(job, last) and self.shows(job)
+
+    def about(self) -> Words:
+        """Its part of a line in the audit."""
+        ended_by = self.ended_by and self.ended_by.isoformat()
+        return {name: value for name, value in (("text", self.text), ("ended_by", ended_by)) if value}
+
+
+OPEN: Final = Sieve()
 
 
 class Impossible(BadRequest):
@@ -51,6 +86,9 @@ VERBS: Final = {
         Verb("postpone", "postponed", ("waiting",), frozenset({State.WAITING})),
     )
 }
+"""What pages offer."""
+DELETE: Final = Verb("delete", "deleted", tuple(sorted(FINISHED)), FINISHED)
+"""Not among them: it cannot be taken back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +103,13 @@ class Preview:
     """The newest generation that is meant."""
     seen_at: datetime
     sample: Sequence[Job]
+    sieve: Sieve = OPEN
+    is_exact: bool = True
+    """False where older jobs were not looked at: then there are at least so many."""
+
+    def about(self) -> Words:
+        """Whom the order was given to, for the audit."""
+        return {**self.words, **self.sieve.about()}
 
 
 @dataclass(slots=True)
@@ -100,6 +145,8 @@ class Order:
                 return jobs.retry(*ids, by=self.by, **conditions)
             case "cancel":
                 return jobs.cancel(*ids, by=self.by, **conditions)
+            case "delete":
+                return jobs.delete(*ids, by=self.by, **conditions)
             case _:
                 return jobs.postpone(*ids, at=self.at, by=self.by, **conditions)
 
@@ -112,17 +159,29 @@ class Bulk:
         self._audit = audit
         self._now = now
 
-    def preview(self, verb: Verb, words: Words) -> Preview:
-        """How many jobs an order by filter would reach, and some of them."""
-        meant = meant_by(verb, words)
-        newest, seen_at = self._newest(), self._now()
-        walked: list[Job] = []
-        for page in self._pages(meant, newest, seen_at):
-            walked += page
-            if len(walked) > WALKED:
-                break
-        count = len(walked) if len(walked) <= WALKED else self.count(meant)
-        return Preview(verb, meant, count, newest, seen_at, walked[:SAMPLE])
+    def preview(
+        self,
+        verb: Verb,
+        words: Words,
+        sieve: Sieve = OPEN,
+        *,
+        looks: int | None = None,
+        tell: Callable[[int], object] = lambda found: None,
+    ) -> Preview:
+        """How many jobs an order by filter would reach, and some of them; `tell` hears how many so far.
+
+        After so many `looks` the number is what was found by then.
+        """
+        shown = Preview(verb, meant_by(verb, words), 0, self._newest(), self._now(), (), sieve)
+        for number, page in enumerate(self._pages(shown)):
+            if number == looks:
+                return replace(shown, is_exact=False)
+            sample = [*shown.sample, *page][:SAMPLE]
+            shown = replace(shown, count=shown.count + len(page), sample=sample)
+            tell(shown.count)
+            if sieve.is_open and shown.count > WALKED:
+                return replace(shown, count=self.count(shown.words))
+        return shown
 
     def count(self, words: Words) -> int:
         """How many jobs match, the engine's own left out unless asked for."""
@@ -135,32 +194,36 @@ class Bulk:
         self, order: Order, shown: Preview, tell: Callable[[Acted], object] = lambda acted: None
     ) -> Outcome:
         """To what a preview showed, part by part; `tell` hears of each. One line in the audit."""
-        outcome, pages = Outcome(), self._pages(shown.words, shown.newest, shown.seen_at)
-        first = next(pages, None)
+        outcome, parts = Outcome(), filter(None, self._pages(shown))
+        first = next(parts, None)
         if first is None:
             return outcome
-        with self._audit.one_order(order.verb.name, shown.words, by=order.by):
-            self._give_page(order, first, shown.words, outcome, tell)
-            for page in pages:
-                self._give_page(order, page, shown.words, outcome, tell)
+        with self._audit.one_order(order.verb.name, shown.about(), by=order.by):
+            for part in chain([first], parts):
+                acted = order.give(self._jobs, [job.id for job in part], shown.words)
+                outcome.note(acted)
+                tell(acted)
         return outcome
 
-    def _give_page(
-        self, order: Order, page: list[Job], words: Words, outcome: Outcome, tell: Callable[[Acted], object]
-    ) -> None:
-        acted = order.give(self._jobs, [job.id for job in page], words)
-        outcome.note(acted)
-        tell(acted)
+    def _pages(self, shown: Preview) -> Iterator[list[Job]]:
+        """From new to old: one that was refused still matches, and must not be met again.
 
-    def _pages(self, meant: Words, newest: int, seen_at: datetime) -> Iterator[list[Job]]:
-        """From new to old: one that was refused still matches, and must not be met again."""
-        before: int | None = newest + 1
+        One look each, also where it found nothing.
+        """
+        before: int | None = shown.newest + 1
         while before is not None:
-            page = self._jobs.list(limit=BATCH, before=before, **meant)
-            before = page[-1].generation if len(page) == BATCH else None
-            chosen = [job for job in page if is_meant(job, meant) and was_so(job, seen_at)]
-            if chosen:
-                yield chosen
+            page, before = self._page(shown, before)
+            yield [
+                job for job in page if is_meant(job, shown.words) and shown.sieve.passes(job, shown.seen_at)
+            ]
+
+    def _page(self, shown: Preview, before: int) -> tuple[list[Job], int | None]:
+        """Some jobs, and where to go on."""
+        if shown.sieve.text:
+            found = self._jobs.search(shown.sieve.text, limit=BATCH, before=before, **shown.words)
+            return found.jobs, found.next
+        page = self._jobs.list(limit=BATCH, before=before, **shown.words)
+        return page, page[-1].generation if len(page) == BATCH else None
 
     def _newest(self) -> int:
         found = self._jobs.list(limit=1)

@@ -51,6 +51,7 @@ COMMANDS = {
         Entry("retry", "run finished jobs once more", "orders:RETRY"),
         Entry("cancel", "cancel waiting jobs, ask running ones to stop", "orders:CANCEL"),
         Entry("postpone", "make waiting jobs ready at another time", "orders:POSTPONE"),
+        Entry("prune", "delete finished jobs before their time", "prune:PRUNE"),
         Entry("pause", "hold a task, a queue or a schedule", "holds:PAUSE"),
         Entry("resume", "let a held task, queue or schedule go on", "holds:RESUME"),
         Entry("audit", "who gave which order, newest first", "audit:AUDIT"),

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from duly.bulk import VERBS, Bulk, Order, Preview, Verb, meant_by
+from duly.bulk import VERBS, Bulk, Order, Preview, Sieve, Verb, meant_by
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
 from duly.cli.documents import job_row
@@ -54,9 +54,15 @@ def arguments(parser: Parser, *, verb: Verb) -> None:
         parser.option("--now", action="store_true", default=False, help="ready at once")
     offer_store(parser)
     offer_filters(parser)
+    offer_many(parser)
+    offer_json(parser)
+
+
+def offer_many(parser: Parser) -> None:
+    """What orders to many jobs have in common."""
+    parser.option("--text", help="with this text in key, arguments or error; all are looked at, which takes")
     parser.option("--dry-run", action="store_true", default=False, help="only tell who is meant")
     parser.option("-y", "--yes", action="store_true", default=False, help="do not ask before acting on many")
-    offer_json(parser)
 
 
 def moment(text: str) -> datetime:
@@ -73,7 +79,7 @@ def moment(text: str) -> datetime:
 def run(verb: Verb, args: Arguments) -> int:
     with opened(args) as app:
         filters = read_filters(args, app)
-        if bool(args.ids) == bool(filters):
+        if bool(args.ids) == bool(filters or args.text):
             raise UsageError(f"say which jobs to {verb.name}: their ids, or filters such as --task, not both")
         order = Order(verb=verb, by=operator(), at=_time(verb, args, app))
         rows = read_rows(args, filters)
@@ -109,11 +115,10 @@ def _to_ids(order: Order, app: App, args: Arguments) -> Told:
 
 def _to_matching(order: Order, app: App, filters: Mapping[str, Any], args: Arguments) -> int:
     bulk = Bulk(app.jobs, app.audit, app.clock.now)
-    preview = bulk.preview(order.verb, filters)
+    preview = counted_out(bulk, order.verb, filters, Sieve(text=args.text or ""))
     if args.dry_run:
-        answer(args, _preview_document(preview), _preview_text(preview, app.clock.now()))
-        return Exit.OK
-    if not _is_confirmed(order.verb, preview.count, args):
+        return tell_preview(args, preview, app.clock.now())
+    if not is_confirmed(order.verb, preview.count, args):
         return Exit.NO
     told = Told()
     with closing(Progress(order.verb.past, preview.count)) as progress:
@@ -121,12 +126,18 @@ def _to_matching(order: Order, app: App, filters: Mapping[str, Any], args: Argum
     return _tell(order.verb, args, told)
 
 
+def counted_out(bulk: Bulk, verb: Verb, filters: Mapping[str, Any], sieve: Sieve) -> Preview:
+    """Whom an order would reach, to the last one; counting can take long, and tells how far it is."""
+    with closing(Progress("found")) as progress:
+        return bulk.preview(verb, filters, sieve, tell=progress.reach)
+
+
 def _to_rows(order: Order, app: App, rows: Mapping[str, Any], args: Arguments) -> int:
     """Rows of a reactive task. Retried, they are planned anew: one that changed runs for what it is now."""
     meant = meant_by(order.verb, rows)
-    if order.verb.name == "postpone" or args.dry_run:
-        raise UsageError("--where chooses rows for retry and cancel, without --dry-run")
-    if not _is_confirmed(order.verb, app.reactions.count(**meant), args):
+    if order.verb.name == "postpone" or args.dry_run or args.text:
+        raise UsageError("--where chooses rows for retry and cancel, without --dry-run or --text")
+    if not is_confirmed(order.verb, app.reactions.count(**meant), args):
         return Exit.NO
     if order.verb.name == "cancel":
         acted = app.reactions.cancel(by=order.by, **meant)
@@ -136,7 +147,8 @@ def _to_rows(order: Order, app: App, rows: Mapping[str, Any], args: Arguments) -
     return _tell(order.verb, args, Told(ids))
 
 
-def _is_confirmed(verb: Verb, count: int, args: Arguments) -> bool:
+def is_confirmed(verb: Verb, count: int, args: Arguments) -> bool:
+    """Whether somebody said yes to this number."""
     if args.yes or not count:
         return True
     question = f"{verb.name} {counted(count, 'job')}?"
@@ -159,6 +171,12 @@ def _text(verb: Verb, changed: Sequence[str], refused: Mapping[str, str]) -> str
     lines = [f"{verb.past} {counted(len(changed), 'job')}"]
     lines += [f"{job_id}: not {verb.past}: {shown(reason)}" for job_id, reason in refused.items()]
     return "\n".join(lines)
+
+
+def tell_preview(args: Arguments, preview: Preview, now: datetime) -> int:
+    """What --dry-run answers."""
+    answer(args, _preview_document(preview), _preview_text(preview, now))
+    return Exit.OK
 
 
 def _preview_document(preview: Preview) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from duly.cli.watch import can_redraw
 from duly.cli.words import span
 
 WIDTH: Final = 24
+BLOCKS: Final = "█░"
 REDRAW: Final = 0.1
 """Seconds between two looks of a line that is redrawn."""
 SAY: Final = 3.0
@@ -35,6 +36,7 @@ class Progress:
         self._monotonic = monotonic
         self._began = monotonic()
         self._is_live = can_redraw(self._stream)
+        self._marks = marks(self._stream.encoding)
         self._say_at = self._began + (0.0 if self._is_live else SAY)
         self._is_drawn = False
 
@@ -44,7 +46,7 @@ class Progress:
         if now < self._say_at:
             return
         self._say_at = now + (REDRAW if self._is_live else SAY)
-        line = line_of(self._what, done, self._total, now - self._began)
+        line = line_of(self._what, done, self._total, now - self._began, self._marks)
         if self._is_live:
             self._stream.write(f"\r{line}\x1b[K")
             self._is_drawn = True
@@ -60,7 +62,16 @@ class Progress:
             self._is_drawn = False
 
 
-def line_of(what: str, done: int, total: int | None, seconds: float) -> str:
+def marks(encoding: str | None) -> str:
+    """What a bar is drawn with: full and empty, in letters that the stream has."""
+    try:
+        BLOCKS.encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return "#-"
+    return BLOCKS
+
+
+def line_of(what: str, done: int, total: int | None, seconds: float, marks: str = BLOCKS) -> str:
     """`carried ██████░░░░ 1,200 of 5,000, 600/s, 6.3s left`."""
     pace = done / seconds if seconds > 0 else 0.0
     rate = f", {pace:,.0f}/s" if pace >= 1 else ""
@@ -69,4 +80,5 @@ def line_of(what: str, done: int, total: int | None, seconds: float) -> str:
     done = min(done, total)
     filled = WIDTH * done // total
     left = f", {span(timedelta(seconds=(total - done) / pace))} left" if pace and done < total else ""
-    return f"{what} {'█' * filled}{'░' * (WIDTH - filled)} {done:,} of {total:,}{rate}{left}"
+    bar = marks[0] * filled + marks[1] * (WIDTH - filled)
+    return f"{what} {bar} {done:,} of {total:,}{rate}{left}"

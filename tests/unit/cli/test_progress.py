@@ -55,6 +55,16 @@ def test_elsewhere_a_line_comes_now_and_then_and_none_from_what_was_quick() -> N
     assert out.getvalue() == "carried █████████░░░░░░░░░░░░░░░ 40 of 100, 10/s, 6.0s left\n"
 
 
+def test_a_stream_without_blocks_gets_a_bar_of_signs_it_has() -> None:
+    written, watch = io.BytesIO(), Watch()
+    progress = Progress("deleted", 4, stream=io.TextIOWrapper(written, encoding="ascii"), monotonic=watch)
+
+    watch.now += SAY
+    progress.reach(2)
+
+    assert written.getvalue() == b"deleted ############------------ 2 of 4, 3.0s left\n"
+
+
 @pytest.mark.parametrize(
     ("done", "total", "line"),
     [
