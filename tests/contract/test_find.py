@@ -25,6 +25,7 @@ from tests.contract.arrange import (
 from duly.job import State
 from duly.lifecycle import Done, Fail
 from duly.stores.contract import Page, Scope, Selection, Standing, Store, Switch
+from duly.stores.redis import RedisStore
 from duly.testing import VirtualClock
 
 
@@ -159,6 +160,18 @@ def test_the_census_can_leave_out_what_is_finished(mixed: Store) -> None:
         ("b", "cpu", State.WAITING): 1,
         ("b", "io", State.WAITING): 1,
     }
+
+
+def test_a_census_counts_no_more_finished_jobs_than_it_may(mixed: Store) -> None:
+    few = mixed.run(mixed.census(most=2))
+    many = mixed.run(mixed.census(most=1))
+
+    assert few == mixed.run(mixed.census())
+    if isinstance(mixed, RedisStore):  # its counts are kept, and cost nothing
+        assert many == few
+    else:
+        assert many == mixed.run(mixed.census(with_finished=False))
+        assert not many.has_finished
 
 
 def test_the_census_says_since_when_the_oldest_ready_job_of_a_queue_waits(

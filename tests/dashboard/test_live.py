@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from starlette.testclient import TestClient
 from tests.dashboard.arrange import Shop
 
-from duly.dashboard.desk import Desk, Kept
+from duly.dashboard.desk import Desk
+from duly.dashboard.keeping import Aside, Kept
 from duly.dashboard.live import BEAT, LONGEST, STREAMS, Live, Sample, drain
 from duly.dashboard.redaction import Redaction
 from duly.worker.sounding import Sounding
@@ -126,3 +129,52 @@ def test_a_page_that_is_opened_shows_how_deep_queues_were_before(shop: Shop, ope
 
     assert samples[0][:2] == [round(earlier, 1), 1]
     assert samples[-1][0] == round(earlier + 300, 1)
+
+
+def test_nobody_waits_for_an_answer_that_takes_long(shop: Shop) -> None:
+    may_end, answers = threading.Event(), iter(["first", "second"])
+
+    def slowly() -> str:
+        may_end.wait()
+        return next(answers)
+
+    aside = Aside(slowly, shop.clock.boot)
+
+    before = aside.last()
+    may_end.set()
+    found = aside.get()
+
+    assert (before, found, aside.last()) == (None, "first", "first")
+
+
+def test_many_finished_jobs_are_counted_while_the_page_is_read(
+    shop: Shop, operator: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.dashboard.desk.FEW", 0)
+    shop.charge.enqueue(1)
+    shop.clock.run_due()
+
+    whole = operator.get("/api/summary").json()
+    shop.clock.advance("3s")
+    looked = operator.get("/live.json").json()
+
+    assert (whole["jobs"]["done"], looked["jobs"]["done"]) == (1, 1)
+
+
+def nothing_yet(_aside: Aside[object]) -> None:
+    """As if counting had only just begun."""
+
+
+def test_what_is_not_counted_yet_is_not_said_to_be_none(
+    shop: Shop, operator: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.dashboard.desk.FEW", 0)
+    monkeypatch.setattr(Aside, "last", nothing_yet)
+    shop.charge.enqueue(1)
+    shop.clock.run_due()
+
+    page, looked = operator.get("/").text, operator.get("/live.json").json()
+
+    assert "they are being counted" in page
+    assert '<span class="number" data-count="done">…</span>' in page
+    assert "done" not in looked["jobs"]

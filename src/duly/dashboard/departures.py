@@ -9,8 +9,8 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from duly.dashboard.desk import Kept
 from duly.dashboard.door import SESSION
+from duly.dashboard.keeping import Kept
 from duly.errors import StoreError
 
 if TYPE_CHECKING:

@@ -7,12 +7,11 @@ shared by everybody who watches.
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from duly.bulk import is_meant
 from duly.cli import checks
@@ -21,6 +20,7 @@ from duly.cli.documents import switch_row
 from duly.cli.status import Overview, look
 from duly.cli.why import Condition, conclusion, reasons
 from duly.dashboard.filters import Filters
+from duly.dashboard.keeping import Aside, Kept
 from duly.dashboard.redaction import Redaction
 from duly.dashboard.timeline import Timeline, draw
 from duly.job import FINISHED, HistoryLine, Job, State
@@ -34,46 +34,14 @@ if TYPE_CHECKING:
     from duly.reactions import ReactionView
     from duly.stores.reports import FailureGroup
 
-T = TypeVar("T")
-
 PAGE: Final = 50
+GUESSED_PAGES: Final = 100
+"""Pages passed over on which every job was found by what is hidden of it: that there is one must not show."""
 CHART: Final = timedelta(hours=1)
-FRESH: Final = timedelta(seconds=2)
-"""How old a count may be: three browsers that watch cost the store as much as one."""
-TWENTIETH, HUNDREDTH = 20, 100
-"""The part of the time that may be spent on looking: what is finished is counted seldom where it is much."""
+FEW: Final = 50_000
+"""Finished jobs that are counted while a page is made; more are counted aside (a million takes 0.2 s)."""
 AGED: Final = timedelta(seconds=5)
 """A count older than this says so."""
-
-
-class Kept(Generic[T]):
-    """An answer that serves everybody for a moment."""
-
-    def __init__(self, ask: Callable[[], T], boot: Callable[[], float], part: int = TWENTIETH) -> None:
-        self._ask = ask
-        self._boot = boot
-        self._part = part
-        self._lock = threading.Lock()
-        self._kept: tuple[float, T] | None = None
-        """Until when it serves, and the answer."""
-
-    def get(self) -> T:
-        """The answer, asked for anew when it is too old; whoever comes meanwhile waits for the same one.
-
-        One that took long to find serves longer, so looking takes at most that part of the time.
-        """
-        with self._lock:
-            begun = self._boot()
-            if self._kept is None or begun >= self._kept[0]:
-                answer = self._ask()
-                took = self._boot() - begun
-                self._kept = begun + max(FRESH.total_seconds(), self._part * took), answer
-            return self._kept[1]
-
-    def forget(self) -> None:
-        """Something was changed: the next look is a new one."""
-        with self._lock:
-            self._kept = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +64,19 @@ class Summary:
     queues: Sequence[QueueRow]
     tasks: dict[str, Counter[State]]
     alarms: Sequence[Finding]
+    is_counted: bool = True
+    """Whether the counts of finished jobs are there; they come soon where they are not."""
     finished_ago: timedelta | None = None
-    """How old the counts of finished jobs are, where it is worth telling."""
+    """How old they are, where it is worth telling."""
 
     @property
     def late(self) -> timedelta:
         """The worst queue's."""
         return max((row.late for row in self.queues if row.late is not None), default=timedelta(0))
+
+    def count(self, state: State) -> int | None:
+        """Jobs in this state; None where they have not been counted yet."""
+        return self.totals[state] if self.is_counted or state not in FINISHED else None
 
     @property
     def live_workers(self) -> list[Attendance]:
@@ -146,7 +120,7 @@ class Desk:
         self.app = app
         self.redaction = redaction
         self._summary: Kept[Summary] = Kept(self._sum_up, app.clock.boot)
-        self._everything: Kept[tuple[float, Census]] = Kept(self._count, app.clock.boot, HUNDREDTH)
+        self._everything: Aside[tuple[float, Census]] = Aside(self._count, app.clock.boot)
         self._depths: Kept[Sequence[Depth]] = Kept(lambda: app.pulse.depths(past=CHART), app.clock.boot)
         self._pulse: Kept[Sequence[Point]] = Kept(lambda: app.pulse.series(past=CHART), app.clock.boot)
 
@@ -160,6 +134,13 @@ class Desk:
         """Counts, workers, holds and alarms, at most two seconds old."""
         return self._summary.get()
 
+    def whole_summary(self) -> Summary:
+        """The same with every count, for programs: they rather wait than do without."""
+        if not self.summary().is_counted:
+            self._everything.get()
+            self._summary.forget()
+        return self.summary()
+
     def forget(self) -> None:
         """After an order the next page shows what it did."""
         self._summary.forget()
@@ -169,19 +150,33 @@ class Desk:
         return self.app.clock.boot(), self.app.store.run(self.app.store.census())
 
     def _sum_up(self) -> Summary:
-        counted_at, everything = self._everything.get()
-        live = self.app.store.run(self.app.store.census(with_finished=False))
-        ended = {key: count for key, count in everything.jobs.items() if key[2] in FINISHED}
-        seen = look(self.app, replace(live, jobs=ended | dict(live.jobs)))
-        ago = timedelta(seconds=self.app.clock.boot() - counted_at)
+        census, ago = self._counted()
+        seen = look(self.app, census)
         held = {switch.name for switch in seen.switches if switch.scope is Scope.QUEUE}
         by_queue = {**{name: Counter[State]() for name in sorted(held)}, **seen.by(1)}
         queues = [
             QueueRow(name, counts, _late(seen, name), name in held) for name, counts in by_queue.items()
         ]
         return Summary(
-            seen, seen.total(), queues, seen.by(0), self._alarms(seen), ago if ago > AGED else None
+            seen,
+            seen.total(),
+            queues,
+            seen.by(0),
+            self._alarms(seen),
+            is_counted=census.has_finished,
+            finished_ago=ago if ago > AGED else None,
         )
+
+    def _counted(self) -> tuple[Census, timedelta]:
+        """Everything, and how old the counts of finished jobs are where these are many."""
+        census = self.app.store.run(self.app.store.census(most=FEW))
+        last = None if census.has_finished else self._everything.last()
+        if last is None:
+            return census, timedelta(0)
+        counted_at, everything = last
+        ended = {key: count for key, count in everything.jobs.items() if key[2] in FINISHED}
+        ago = timedelta(seconds=self.app.clock.boot() - counted_at)
+        return replace(census, jobs=ended | dict(census.jobs), has_finished=True), ago
 
     def _alarms(self, seen: Overview) -> list[Finding]:
         """Silence when all is well."""
@@ -228,11 +223,20 @@ class Desk:
 
         A job is found only by what may be seen of it: else guesses would bring hidden arguments to light.
         """
-        words = filters.words()
-        found = self.app.jobs.search(text, limit=PAGE, before=before, **words)
-        seen = [self.redaction.job(job) for job in found.jobs if is_meant(job, words)]
-        wanted = [job for job in seen if self._shows(job, text) and has_error(job, filters)]
-        return JobPage(wanted, [self.redaction.call_text(job) for job in wanted], found.next)
+        words, wanted = filters.words(), list[Job]()
+        for _ in range(GUESSED_PAGES):
+            found = self.app.jobs.search(text, limit=PAGE, before=before, **words)
+            seen = [self.redaction.job(job) for job in found.jobs if is_meant(job, words)]
+            wanted += [job for job in seen if self._shows(job, text) and has_error(job, filters)]
+            before = found.next
+            if wanted or before is None or len(found.jobs) < PAGE:
+                break
+        return JobPage(wanted, [self.redaction.call_text(job) for job in wanted], before)
+
+    def shows(self, job: Job, text: str, filters: Filters) -> bool:
+        """Whether a job can be found so by who sees no more of it than may be seen."""
+        seen = self.redaction.job(job)
+        return has_error(seen, filters) and (not text or self._shows(seen, text))
 
     def _shows(self, job: Job, text: str) -> bool:
         call = json.dumps(self.redaction.call(job), ensure_ascii=False, separators=(",", ":"))
@@ -240,15 +244,17 @@ class Desk:
 
     def jobs(self, filters: Filters, *, before: int | None = None, limit: int = PAGE) -> JobPage:
         """A page of jobs; the engine's own only for who asks for their queue or task."""
-        words = filters.words()
-        found = self.app.jobs.list(limit=limit, before=before, **words)
-        seen = [self.redaction.job(job) for job in found if is_meant(job, words)]
-        wanted = [job for job in seen if has_error(job, filters)]
-        return JobPage(
-            wanted,
-            [self.redaction.call_text(job) for job in wanted],
-            found[-1].generation if len(found) == limit else None,
-        )
+        words, wanted = filters.words(), list[Job]()
+        for _ in range(GUESSED_PAGES):
+            found = self.app.jobs.list(limit=limit, before=before, **words)
+            seen = [self.redaction.job(job) for job in found if is_meant(job, words)]
+            wanted += [job for job in seen if has_error(job, filters)]
+            before = found[-1].generation if len(found) == limit else None
+            if wanted or before is None or not filters.error:
+                break
+        else:
+            before = None
+        return JobPage(wanted, [self.redaction.call_text(job) for job in wanted], before)
 
     def job(self, job_id: str) -> JobView:
         """One job; UnknownJob if it is not there."""

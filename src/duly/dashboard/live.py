@@ -58,7 +58,7 @@ class Live:
         return {
             "now": stamp(summary.seen.now),
             "version": version(summary),
-            "jobs": {str(state): summary.totals[state] for state in State},
+            "jobs": {str(state): count for state in State if (count := summary.count(state)) is not None},
             "workers": len(summary.live_workers),
             "alarms": len(summary.alarms),
             "sample": _plain(sample),

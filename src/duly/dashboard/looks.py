@@ -114,7 +114,7 @@ class Looks:
         ]
 
     def _summary(self, request: Request, body: Body) -> Any:
-        summary = self._desk.summary()
+        summary = self._desk.whole_summary()
         alarms = [
             {"check": one.check, "level": str(one.level), "found": one.found, "remedy": one.remedy}
             for one in summary.alarms

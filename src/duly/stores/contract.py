@@ -242,6 +242,8 @@ class Census:
     suppressed: int
     refused: int
     superseded: int
+    has_finished: bool = True
+    """Whether finished jobs were counted."""
 
 
 # --- switches, locks, records -------------------------------------------------------------------
@@ -334,8 +336,11 @@ class Store(Protocol):
     def prune(self, limit: int) -> Operation[int]: ...
     def find(self, selection: Selection, page: Page) -> Operation[list[Job]]: ...
     def count(self, selection: Selection) -> Operation[int]: ...
-    def census(self, *, with_finished: bool = True) -> Operation[Census]:
-        """Counts of everything, or of live jobs alone: what is finished can be a thousand times as much."""
+    def census(self, *, with_finished: bool = True, most: int | None = None) -> Operation[Census]:
+        """Counts of everything, or of live jobs alone: what is finished can be a thousand times as much.
+
+        Where more than `most` are finished and they would have to be counted one by one, they are left out.
+        """
         ...
 
     def search(self, selection: Selection, search: Search) -> Operation[Found]: ...

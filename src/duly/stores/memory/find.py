@@ -55,17 +55,20 @@ def count(world: World, selection: Selection) -> int:
     return sum(1 for row in world.rows.values() if _matches(row, selection))
 
 
-def census(world: World, *, with_finished: bool) -> Census:
+def census(world: World, *, with_finished: bool, most: int | None) -> Census:
     jobs: Counter[tuple[str, str, State]] = Counter()
     oldest: dict[str, datetime] = {}
     now = world.now()
+    finished = sum(row.state not in LIVE for row in world.rows.values())
+    has_finished = with_finished and (most is None or finished <= most)
     for row in world.rows.values():
-        if with_finished or row.state in LIVE:
+        if has_finished or row.state in LIVE:
             jobs[row.task, row.queue, row.state] += 1
         if row.state is State.WAITING and not row.is_parked and row.ready_at <= now:
             oldest[row.queue] = min(oldest.get(row.queue, row.ready_at), row.ready_at)
     tallies = world.tallies
-    return Census(dict(jobs), oldest, tallies["suppressed"], tallies["refused"], tallies["superseded"])
+    counted = (tallies["suppressed"], tallies["refused"], tallies["superseded"])
+    return Census(dict(jobs), oldest, *counted, has_finished=has_finished)
 
 
 def failures(world: World, limit: int) -> list[FailureGroup]:

@@ -153,8 +153,8 @@ class MemoryStore:
     def count(self, selection: Selection) -> Operation[int]:
         return self._operation("count", lambda: count(self.world, selection))
 
-    def census(self, *, with_finished: bool = True) -> Operation[Census]:
-        return self._operation("census", lambda: census(self.world, with_finished=with_finished))
+    def census(self, *, with_finished: bool = True, most: int | None = None) -> Operation[Census]:
+        return self._operation("census", lambda: census(self.world, with_finished=with_finished, most=most))
 
     def search(self, selection: Selection, search: Search) -> Operation[Found]:
         return self._operation("search", lambda: find_text(self.world, selection, search))

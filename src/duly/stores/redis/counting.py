@@ -42,6 +42,7 @@ def census(*, with_finished: bool = True) -> Steps[Census]:
         words.get("suppressed", 0),
         words.get("refused", 0),
         words.get("superseded", 0),
+        has_finished=with_finished,
     )
 
 

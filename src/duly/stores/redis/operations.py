@@ -244,7 +244,7 @@ class Operations:
     def count(self, selection: Selection) -> Operation[int]:
         return reading("count", lambda: count_jobs(selection))
 
-    def census(self, *, with_finished: bool = True) -> Operation[Census]:
+    def census(self, *, with_finished: bool = True, most: int | None = None) -> Operation[Census]:
         return reading("census", lambda: census(with_finished=with_finished))
 
     def search(self, selection: Selection, search: Search) -> Operation[Found]:

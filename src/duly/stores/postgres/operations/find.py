@@ -67,12 +67,13 @@ def _pending(selection: Selection) -> Steps[list[Job]]:
     return [pending_job(arrival) for arrival in arrivals if is_selected(arrival, selection)]
 
 
-def census(world: World, *, with_finished: bool) -> Steps[Census]:
+def census(world: World, *, with_finished: bool, most: int | None) -> Steps[Census]:
     """Counts for people."""
     yield from world.book.update(world.moment)
     jobs: Counter[tuple[str, str, State]] = Counter()
     live = yield Statement(SQL["census"])
-    ended: Sequence[Values] = (yield Statement(SQL["census of finished"])) if with_finished else []
+    has_finished = with_finished and (yield from _are_countable(most))
+    ended: Sequence[Values] = (yield Statement(SQL["census of finished"])) if has_finished else []
     for lane, state, amount in (*live, *ended):
         track = world.book.track(lane)
         jobs[track.task, track.queue, State(state)] += amount
@@ -85,7 +86,15 @@ def census(world: World, *, with_finished: bool) -> Steps[Census]:
     suppressed, refused, superseded = (
         tallies.get(name, 0) for name in ("suppressed", "refused", "superseded")
     )
-    return Census(dict(jobs), oldest, suppressed, refused, superseded)
+    return Census(dict(jobs), oldest, suppressed, refused, superseded, has_finished=has_finished)
+
+
+def _are_countable(most: int | None) -> Steps[bool]:
+    """Whether the finished jobs are so few; more than one too many are not looked at."""
+    if most is None:
+        return True
+    ((seen,),) = yield Statement(SQL["some finished"], {"most": most + 1})
+    return bool(seen <= most)
 
 
 def explain(world: World, job_id: str) -> Steps[Standing | None]:

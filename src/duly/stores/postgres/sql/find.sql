@@ -16,6 +16,9 @@ select lane, 'running', count(*) from {schema}.running group by lane
 -- name: census of finished
 select lane, state, count(*) from {schema}.ended group by lane, state
 
+-- name: some finished
+select count(*) from (select 1 from {schema}.ended limit %(most)s) as seen
+
 -- name: oldest
 select lane.number, first.ready_at
 from unnest(%(lanes)s::int4[]) as lane (number)

@@ -121,8 +121,8 @@ class Operations:
     def count(self, selection: Selection) -> Operation[int]:
         return self._reading("count", lambda _: counted(selection))
 
-    def census(self, *, with_finished: bool = True) -> Operation[Census]:
-        return self._reading("census", lambda world: census(world, with_finished=with_finished))
+    def census(self, *, with_finished: bool = True, most: int | None = None) -> Operation[Census]:
+        return self._reading("census", lambda world: census(world, with_finished=with_finished, most=most))
 
     def search(self, selection: Selection, search: Search) -> Operation[Found]:
         return self._reading("search", lambda world: find_text(world, selection, search))

@@ -78,10 +78,11 @@ def _pending(selection: Selection) -> Steps[list[Job]]:
     return [pending_job(arrival) for arrival in arrivals if is_selected(arrival, selection)]
 
 
-def census(world: World, *, with_finished: bool) -> Steps[Census]:
+def census(world: World, *, with_finished: bool, most: int | None) -> Steps[Census]:
     """Counts for people."""
     live = yield Statement(SQL["census"])
-    ended: Sequence[tuple[Any, ...]] = (yield Statement(SQL["census of finished"])) if with_finished else []
+    has_finished = with_finished and (yield from _are_countable(most))
+    ended: Sequence[tuple[Any, ...]] = (yield Statement(SQL["census of finished"])) if has_finished else []
     jobs = {(task, queue, State(state)): size for task, queue, state, size in (*live, *ended)}
     oldest: dict[str, datetime] = {}
     for queue, _, _, ready_at in (yield Statement(CLAIM["lanes"])):
@@ -91,7 +92,15 @@ def census(world: World, *, with_finished: bool) -> Steps[Census]:
     suppressed, refused, superseded = (
         tallies.get(name, 0) for name in ("suppressed", "refused", "superseded")
     )
-    return Census(jobs, oldest, suppressed, refused, superseded)
+    return Census(jobs, oldest, suppressed, refused, superseded, has_finished=has_finished)
+
+
+def _are_countable(most: int | None) -> Steps[bool]:
+    """Whether the finished jobs are so few; more than one too many are not looked at."""
+    if most is None:
+        return True
+    ((seen,),) = yield Statement(SQL["some finished"], {"most": most + 1})
+    return bool(seen <= most)
 
 
 def explain(world: World, job_id: str) -> Steps[Standing | None]:

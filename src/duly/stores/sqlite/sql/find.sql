@@ -17,6 +17,10 @@ where state = 'running' group by queue, task
 select task, queue, state, count(*) from duly_job indexed by duly_job_ended
 where state not in ('waiting', 'running') group by queue, task, state
 
+-- name: some finished
+select count(*) from (
+    select 1 from duly_job indexed by duly_job_ended where state not in ('waiting', 'running') limit :most)
+
 -- name: tallies
 select name, amount from duly_tally
 
