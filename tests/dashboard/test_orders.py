@@ -175,6 +175,73 @@ def test_the_preview_shows_the_same_as_a_command(shop: Shop, operator: TestClien
     assert "duly retry --state failed --key order:1 --error" in page
 
 
+def test_a_bulk_order_by_text_acts_on_those_who_carry_it_and_shows_the_command(shop: Shop) -> None:
+    named, other = shop.fail(17, 18)
+    browser = shop.sign_in()
+    browser.open("/jobs?text=order:17&state=failed")
+    assert '/bulk?state=failed&amp;order=retry&amp;text=order%3A17"' in browser.page
+
+    browser.open("/bulk?state=failed&order=retry&text=order:17")
+    assert "Retry 1 job" in browser.text
+    assert "duly retry --state failed --text order:17" in browser.text
+    [later] = shop.fail(170)  # carries it as well, but nobody has seen it
+    browser.submit("/orders/bulk")
+
+    assert "Retried 1 job" in browser.text
+    assert states(shop, [named, other, later]) == [State.WAITING, State.FAILED, State.FAILED]
+    [deed] = shop.app.audit.list()
+    assert (deed.changed, deed.about) == (1, {"state": ["failed"], "text": "order:17"})
+
+
+def test_a_job_that_lost_the_text_after_the_preview_is_left_alone(shop: Shop) -> None:
+    job = shop.charge.using(key="ann", run_after="1h").enqueue(1)
+    browser = shop.sign_in()
+    browser.open("/bulk?order=cancel&key=ann&text=[[1]")
+    assert "Cancel 1 job" in browser.text
+    shop.charge.using(key="ann", run_after="1h").enqueue(2)  # one waiting job, latest arguments
+
+    browser.submit("/orders/bulk")
+
+    assert "Cancelled 0 jobs" in browser.text
+    assert shop.app.jobs.get(job.id).state is State.WAITING
+
+
+def test_a_preview_by_text_that_looked_at_a_part_says_so_and_the_order_looks_at_all(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.bulk.BATCH", 2)
+    shop.charge.enqueue_many([((order,), {}) for order in range(13)])
+    browser = shop.sign_in()
+
+    browser.open("/bulk?order=cancel&text=[[")
+    assert "Cancel at least 10 jobs" in browser.text
+    assert "Only the newest were looked at" in browser.text
+    browser.submit("/orders/bulk")
+
+    assert "Cancelled 13 jobs" in browser.text
+    assert "The preview showed" not in browser.text
+    assert shop.app.jobs.count(state="cancelled") == 13
+
+
+@pytest.mark.parametrize("asked", [{"text": "4111"}, {"error": "4111"}])
+def test_nobody_acts_on_jobs_by_what_is_hidden_of_them(
+    shop: Shop, operator: TestClient, asked: dict[str, str]
+) -> None:
+    @shop.app.task(name="shop.pay", redact=["card"])
+    def pay(card: str) -> None:
+        raise ValueError(f"the bank declined {card}")
+
+    job = pay.enqueue("4111-1111").id
+    shop.clock.run_due()
+
+    preview = operator.get("/api/preview", params={"order": "retry", **asked}).json()
+    body = {"order": "retry", "newest": preview["newest"], "seen_at": preview["seen_at"], **asked}
+    outcome = operator.post("/api/orders/matching", json=body).json()
+
+    assert (preview["count"], preview["is_exact"], outcome["changed"]) == (0, True, 0)
+    assert states(shop, [job]) == [State.FAILED]
+
+
 def test_failures_of_one_cause_are_retried_together_and_no_others(shop: Shop) -> None:
     declined = shop.fail(1, 2)
 

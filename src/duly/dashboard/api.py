@@ -89,17 +89,31 @@ class Api:
         yield Endpoint(
             method="GET",
             path="/api/preview",
-            summary="How many jobs an order by filter would reach.",
-            query={"order": ORDER, **FILTERS},
+            summary="How many jobs an order by filter would reach, or at least so many.",
+            query={"order": ORDER, **FILTERS, "text": BOUNDED},
             needed=["order"],
             answer=self._preview,
-            gives={"count": COUNT, "newest": COUNT, "seen_at": MOMENT, "sample": LIST, "command": TEXT},
+            gives={
+                "count": COUNT,
+                "is_exact": {"type": "boolean"},
+                "newest": COUNT,
+                "seen_at": MOMENT,
+                "sample": LIST,
+                "command": TEXT,
+            },
         )
         yield Endpoint(
             method="POST",
             path="/api/orders/matching",
             summary="An order to what a preview showed; `newest` and `seen_at` are the preview's.",
-            body={"order": ORDER, **FILTERS, "newest": NUMBER, "seen_at": MOMENT, "after": LATER},
+            body={
+                "order": ORDER,
+                **FILTERS,
+                "text": BOUNDED,
+                "newest": NUMBER,
+                "seen_at": MOMENT,
+                "after": LATER,
+            },
             needed=["order", "newest", "seen_at"],
             answer=self._order_matching,
             gives=OUTCOME,
@@ -168,10 +182,14 @@ class Api:
         return _outcome(given)
 
     def _preview(self, request: Request, body: Body) -> Any:
-        shown = self._orders.preview(given(request.query_params, "order"), filters_of(request))
+        query = request.query_params
+        shown = self._orders.preview(
+            given(query, "order"), filters_of(request), query.get("text", "").strip()
+        )
         preview = shown.preview
         return {
             "count": preview.count,
+            "is_exact": preview.is_exact,
             "newest": preview.newest,
             "seen_at": stamp(preview.seen_at),
             "sample": [job_row(job) for job in preview.sample],
@@ -186,10 +204,15 @@ class Api:
             for one in (body.get(name, []) if isinstance(body.get(name, []), list) else [body[name]])
         ]
         filters = Filters.read(pairs)
-        at = self._moment(body)
         return _outcome(
             self._orders.give_all(
-                body["order"], filters, newest=newest, seen_at=seen_at, by=name_of(request), at=at
+                body["order"],
+                filters,
+                text=body.get("text", "").strip(),
+                newest=newest,
+                seen_at=seen_at,
+                by=name_of(request),
+                at=self._moment(body),
             )
         )
 

@@ -56,6 +56,7 @@ class Deeds:
             self._orders.give_all,
             verb,
             filters,
+            text=one(form, "text"),
             newest=newest,
             seen_at=seen_at,
             by=by,
@@ -67,6 +68,7 @@ class Deeds:
             verb=named(verb),
             outcome=outcome,
             filters=filters,
+            text=one(form, "text"),
             expected=one(form, "expected"),
         )
 

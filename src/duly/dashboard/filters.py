@@ -62,9 +62,10 @@ class Filters:
         """As `app.jobs` takes them."""
         return {field.name: value for field in fields(self) if (value := getattr(self, field.name))}
 
-    def options(self) -> str:
+    def options(self, **more: str) -> str:
         """As the command line takes them."""
-        return " ".join(_option(name, value) for name, value in self.pairs())
+        given = [*self.pairs(), *((name, value) for name, value in more.items() if value)]
+        return " ".join(_option(name, value) for name, value in given)
 
 
 SINGLE: Final = ("key", "error", "fingerprint")

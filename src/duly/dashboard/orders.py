@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from duly.bulk import Bulk, Order, Outcome, Preview, meant_by, named
+from duly.bulk import OPEN, Bulk, Order, Outcome, Preview, Sieve, meant_by, named
 from duly.cli.schedules import fitting
-from duly.dashboard.desk import Desk, has_error
+from duly.dashboard.desk import Desk
 from duly.dashboard.filters import Filters
 from duly.errors import BadRequest
 from duly.jobs import Acted
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from duly.handle import Handle
 
 NO_TERMS: Final[Mapping[str, Any]] = {}
+LOOKS: Final = 5
+"""So many looks a preview takes where jobs are looked at one by one: 100,000 jobs are searched for a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Shown:
     preview: Preview
     filters: Filters
     """As they will be applied: with the states the order is for."""
+    text: str
     command: str
 
 
@@ -48,22 +51,26 @@ class Orders:
         silent = {one: "no job has this id" for one in ids if one not in acted.changed}
         return self._noted(Outcome(len(acted.changed), silent | acted.refused, len(silent | acted.refused)))
 
-    def preview(self, verb: str, filters: Filters) -> Shown:
+    def preview(self, verb: str, filters: Filters, text: str = "") -> Shown:
         """How many jobs an order by filter would reach, and some of them."""
-        preview = self._bulk.preview(named(verb), filters.words())
-        sample = [self._desk.redaction.job(job) for job in preview.sample]
-        if sample and not any(has_error(job, filters) for job in sample):  # a count would tell what is hidden
-            sample, preview = [], replace(preview, count=0)
-        preview = replace(preview, sample=sample)
+        preview = self._bulk.preview(named(verb), filters.words(), self._sieve(filters, text), looks=LOOKS)
+        preview = replace(preview, sample=[self._desk.redaction.job(job) for job in preview.sample])
         meant = filters.but(state=tuple(preview.words["state"]))
         when = " --after 10m" if verb == "postpone" else ""
-        return Shown(preview, meant, f"duly {verb} {meant.options()}{when}")
+        return Shown(preview, meant, text, f"duly {verb} {meant.options(text=text)}{when}")
+
+    def _sieve(self, filters: Filters, text: str) -> Sieve:
+        """Nobody acts on what they could not find: a count would tell what is hidden."""
+        if not text and not filters.error:
+            return OPEN
+        return Sieve(text=text, shows=lambda job: self._desk.shows(job, text, filters))
 
     def give_all(
         self,
         verb: str,
         filters: Filters,
         *,
+        text: str = "",
         newest: int,
         seen_at: datetime,
         by: str,
@@ -73,7 +80,7 @@ class Orders:
         """An order to what a preview showed; what has left the set meanwhile is not touched."""
         order = Order(verb=named(verb), by=by, at=at)
         words = meant_by(order.verb, filters.words())
-        shown = Preview(order.verb, words, 0, newest, seen_at, ())
+        shown = Preview(order.verb, words, 0, newest, seen_at, (), self._sieve(filters, text))
         return self._noted(self._bulk.give(order, shown, tell))
 
     # lanes

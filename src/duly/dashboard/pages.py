@@ -47,7 +47,7 @@ class Pages:
         """A page of jobs, by filter."""
         filters = Filters.read(request.query_params.multi_items())
         before = whole(request.query_params.get("before"), "before")
-        text = request.query_params.get("text", "").strip()[:LONGEST]
+        text = text_of(request)
         if not text:
             found = self._desk.jobs(filters, before=before)
         elif JOB_ID.fullmatch(text) and self._desk.app.look_up(text) is not None:
@@ -80,7 +80,7 @@ class Pages:
     def bulk(self, request: Request) -> Response:
         """What an order by filter would reach."""
         filters = Filters.read(request.query_params.multi_items())
-        shown = self._orders.preview(request.query_params.get("order", ""), filters)
+        shown = self._orders.preview(request.query_params.get("order", ""), filters, text_of(request))
         calls = [self._desk.redaction.call_text(job) for job in shown.preview.sample]
         return self._render.page(
             request, "bulk.html", shown=shown, preview=shown.preview, filters=filters, calls=calls
@@ -140,6 +140,11 @@ class Pages:
         return self._render.page(
             request, "audit.html", deeds=deeds, before=following, is_first=before is None
         )
+
+
+def text_of(request: Request) -> str:
+    """What is searched for."""
+    return request.query_params.get("text", "").strip()[:LONGEST]
 
 
 def whole(text: str | None, name: str) -> int | None:
