@@ -117,17 +117,25 @@ def parsed(text: str | None) -> Any:
 def call_of(job: Job, task: AnyTask | None) -> Any:
     """`[args, kwargs]` as stored, without what the task's `redact` names."""
     call = parsed(job.arguments)
-    hidden = set(task.options.redact) if task is not None else set[str]()
+    return call if task is None else shown_call(call, task)
+
+
+def shown_call(call: Any, task: AnyTask) -> Any:
+    """A call without what the task's `redact` names."""
+    hidden = set(task.options.redact)
     if not hidden or not _is_call(call):
         return call
     positional, named = call
-    order = _parameters(task) if task is not None else []
+    others = _collectors(task)[1]
     return [
         [
-            HIDDEN if index < len(order) and order[index] in hidden else value
-            for index, value in enumerate(positional)
+            HIDDEN if name in hidden else value
+            for name, value in zip(names_of(task, call), positional, strict=True)
         ],
-        {name: HIDDEN if name in hidden else value for name, value in named.items()},
+        {
+            name: HIDDEN if name in hidden or (others in hidden and not _has(task, name)) else value
+            for name, value in named.items()
+        },
     ]
 
 
@@ -144,6 +152,30 @@ def _is_call(call: Any) -> bool:
     return isinstance(call, list) and [type(part) for part in call] == [list, dict]  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
 
 
-def _parameters(task: AnyTask) -> list[str]:
+def names_of(task: AnyTask, call: Any) -> list[str]:
+    """What the task calls each positional argument; `*rest` lends its name to all that it takes."""
+    if not _is_call(call):
+        return []
+    rest, places = _collectors(task)[0], _places(task)
+    return [*places, *(rest for _ in call[0][len(places) :])][: len(call[0])]
+
+
+def _places(task: AnyTask) -> list[str]:
+    """The parameters that a place alone can fill; what the engine hands in has none."""
     inlet = task.inlet.name if task.inlet else None
-    return [name for name in inspect.signature(task.function).parameters if name != inlet]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one.name for one in _signature(task) if one.kind in kinds and one.name != inlet]
+
+
+def _collectors(task: AnyTask) -> tuple[str, str]:
+    """The names of `*rest` and `**others`; nothing where there are none."""
+    found = {one.kind: one.name for one in _signature(task)}
+    return found.get(inspect.Parameter.VAR_POSITIONAL, ""), found.get(inspect.Parameter.VAR_KEYWORD, "")
+
+
+def _has(task: AnyTask, name: str) -> bool:
+    return any(one.name == name for one in _signature(task))
+
+
+def _signature(task: AnyTask) -> list[inspect.Parameter]:
+    return list(inspect.signature(task.function).parameters.values())

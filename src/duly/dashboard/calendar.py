@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -246,6 +245,6 @@ def shown_terms(view: ScheduleView) -> dict[str, Any]:
     return {name: value for name, value in view.terms.items() if name not in hidden and value is not None}
 
 
-def arguments_of(view: ScheduleView) -> Any:
-    """`[args, kwargs]` of every tick."""
-    return json.loads(view.terms.get("arguments", "[[],{}]"))
+def arguments_of(view: ScheduleView) -> str:
+    """`[args, kwargs]` of every tick, as stored."""
+    return str(view.terms.get("arguments", "[[],{}]"))

@@ -114,7 +114,7 @@ class Pages:
             forecast=forecast,
             refusal=refusal,
             terms=shown_terms(row.view),
-            arguments=self._desk.redaction.value(arguments_of(row.view)),
+            arguments=self._desk.redaction.arguments(row.view.task, arguments_of(row.view)),
             edit_command=command("reschedule", name, *(f"--{term}={value}" for term, value in tried.items())),
         )
 

@@ -2,27 +2,31 @@
 
 A task says which of its own arguments are nobody's business (`redact=`); the dashboard adds names that are
 secrets wherever they turn up. The arguments of a task whose code is not here are not shown at all: nobody
-could tell which of them are secret. What is hidden of a call is hidden in its errors too, which quote.
+could tell which of them are secret. What is hidden of a call is hidden wherever the job quotes it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from duly.cli.documents import HIDDEN, call_of, call_text, parsed
+from duly.cli.documents import HIDDEN, call_text, names_of, parsed, shown_call
 from duly.cli.words import clipped
+from duly.dashboard.quotes import cleared, hidden_texts, without
 
 if TYPE_CHECKING:
     from duly.app import App
     from duly.job import Job
 
-SECRETS: Final = ("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential")
+SECRETS: Final = (
+    "password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "privatekey", "authorization",
+    "credential",
+)  # fmt: skip
+"""Parts of names, without `-` and `_`."""
 DEEPEST: Final = 30
-SHORTEST: Final = 4
-"""Characters: hiding every `1` of an error would hide the error."""
+NOTHING: Final = frozenset[str]()
 
 
 class Redaction:
@@ -30,7 +34,7 @@ class Redaction:
 
     def __init__(self, app: App, names: Iterable[str] = ()) -> None:
         self._app = app
-        self._names = frozenset(name.lower() for name in (*SECRETS, *names))
+        self._names = frozenset(_plain(name) for name in (*SECRETS, *names))
 
     def knows(self, task: str) -> bool:
         """Whether the task's own list is here to go by."""
@@ -38,8 +42,18 @@ class Redaction:
 
     def call(self, job: Job) -> Any:
         """`[args, kwargs]` without secrets; stars where even that cannot be told."""
-        task = self._app.tasks.get(job.task)
-        return HIDDEN if task is None else self.value(call_of(job, task))
+        return self.arguments(job.task, job.arguments)
+
+    def arguments(self, name: str, stored: str) -> Any:
+        """The same of any call of a task, such as that of every tick of a schedule."""
+        task = self._app.tasks.get(name)
+        if task is None:
+            return HIDDEN
+        shown = self.value(shown_call(parsed(stored), task), self._own(name))
+        for index, parameter in enumerate(names_of(task, shown)):
+            if self._is_secret(parameter):
+                shown[0][index] = HIDDEN
+        return shown
 
     def call_text(self, job: Job, width: int = 160) -> str:
         """The call on one line."""
@@ -47,59 +61,55 @@ class Redaction:
         return HIDDEN if call == HIDDEN else clipped(call_text("", call)[1:-1], width)
 
     def job(self, job: Job) -> Job:
-        """The same job with stars where its errors quote what is hidden of its call."""
-        if job.error is None and not any(line.note for line in job.history):
-            return job
-        hidden = sorted(set(_hidden(parsed(job.arguments), self.call(job))), key=len, reverse=True)
-        history = tuple(replace(line, note=_without(line.note, hidden)) for line in job.history)
-        return replace(job, error=job.error and _without(job.error, hidden), history=history)
+        """The same job with stars where it quotes what is hidden: in errors, reasons, and what it gives."""
+        own, hidden = self._own(job.task), hidden_texts(parsed(job.arguments), self.call(job))
+
+        def stored(text: str) -> str:
+            return json.dumps(cleared(self.value(parsed(text), own), hidden), ensure_ascii=False)
+
+        return replace(
+            job,
+            error=job.error and without(job.error, hidden),
+            reason=without(job.reason, hidden),
+            history=tuple(replace(line, note=without(line.note, hidden)) for line in job.history),
+            result=job.result and stored(job.result),
+            progress=job.progress and stored(job.progress),
+            context=job.context and stored(job.context),
+        )
 
     def text(self, stored: str | None) -> Any:
         """A stored JSON text without secrets."""
         return self.value(parsed(stored))
 
-    def value(self, value: Any, depth: int = 0) -> Any:
-        """The same value with stars under every name that is a secret."""
+    def value(self, value: Any, own: frozenset[str] = NOTHING, depth: int = 0) -> Any:
+        """The same value with stars under every name that is a secret, of all or of a task's own."""
         if depth > DEEPEST:
             return HIDDEN
         if isinstance(value, dict):
             named = cast(dict[str, Any], value)
+            if named.get("$") == "dict":  # one with a "$" among its own names is stored as pairs
+                return self.value(dict(cast(list[tuple[str, Any]], named["v"])), own, depth + 1)
             return {
-                name: HIDDEN if self._is_secret(name) else self.value(each, depth + 1)
+                name: HIDDEN if name in own or self._is_secret(name) else self.value(each, own, depth + 1)
                 for name, each in named.items()
             }
         if isinstance(value, list):
             values = cast(Iterable[Any], value)
-            return [self.value(each, depth + 1) for each in values]
+            return [self.value(each, own, depth + 1) for each in values]
         return value
 
+    def _own(self, name: str) -> frozenset[str]:
+        task = self._app.tasks.get(name)
+        return NOTHING if task is None else frozenset(task.options.redact)
+
     def _is_secret(self, name: str) -> bool:
-        return any(secret in name.lower() for secret in self._names)
+        plain = _plain(name)
+        return any(secret in plain for secret in self._names)
 
 
-def _hidden(raw: Any, shown: Any) -> Iterator[str]:
-    """The texts of a call that are not among what is shown of it."""
-    if isinstance(raw, dict | list):
-        beside = dict(_members(shown))
-        for place, each in _members(raw):
-            yield from _hidden(each, beside.get(place, HIDDEN))
-    elif shown == HIDDEN and not isinstance(raw, bool | None) and len(str(raw)) >= SHORTEST:
-        yield str(raw)
-
-
-def _members(value: Any) -> list[tuple[Any, Any]]:
-    if isinstance(value, dict):
-        return list(cast(dict[str, Any], value).items())
-    if not isinstance(value, list):
-        return []
-    values: Iterable[Any] = cast(Iterable[Any], value)
-    return list(enumerate(values))
-
-
-def _without(text: str, hidden: Sequence[str]) -> str:
-    for one in hidden:
-        text = text.replace(one, HIDDEN)
-    return text
+def _plain(name: str) -> str:
+    """`API-Key`, `api_key` and `apiKey` are one name."""
+    return name.lower().replace("-", "").replace("_", "")
 
 
 def call_lines(call: Any) -> str:
