@@ -1,9 +1,13 @@
-"""What a process that has set up OpenTelemetry would send, kept in memory; undone after each test."""
+"""What a process that has set up OpenTelemetry would send, kept in memory; undone after each test.
+
+What travels with a job is tested on every store: each keeps and hands on the context in its own way.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,8 +19,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, Status
+from tests.stories.conftest import OPTIONS, PLACES
 
-from duly import tracing
+from duly import Duly, tracing
 from duly.metrics import otel
 
 
@@ -36,6 +41,15 @@ class Seen(NamedTuple):
 
 Spans = Callable[[], list[Seen]]
 Points = Callable[[str], list[tuple[dict[str, Any], Any]]]
+
+
+@pytest.fixture(params=list(PLACES))
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Duly]:
+    """An application on each store, with a worker of its own to run."""
+    place = PLACES[request.param](tmp_path)
+    app = Duly(place.url, namespace=place.namespace, **OPTIONS)
+    yield app
+    app.close()
 
 
 @pytest.fixture

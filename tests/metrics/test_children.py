@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
+from tests.stories.conftest import PLACES
 
 SHOP = """
 import json, os
@@ -14,6 +18,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from duly import Duly
+from duly.context import bound
 
 class Pages(SpanExporter):
     def export(self, spans):
@@ -30,13 +35,14 @@ provider = TracerProvider(shutdown_on_exit=False)
 provider.add_span_processor(BatchSpanProcessor(Pages(), schedule_delay_millis=600_000))
 trace.set_tracer_provider(provider)
 
-app = Duly("sqlite:///duly.db")
+app = Duly()
 
 @app.task(name="inner")
 def inner() -> None: ...
 
 @app.task(name="outer", hard_limit="30s")
 def outer() -> None:
+    assert bound() == {"user_id": 7}
     inner.enqueue()
 """
 
@@ -47,18 +53,35 @@ import time
 def sleeper() -> None:
     time.sleep(60)
 """
-ACT = "import shop; shop.outer.enqueue(); shop.app.run(burst=True); shop.provider.force_flush()"
+ACT = """
+import shop
+from duly import bind
+
+with bind(user_id=7):
+    shop.outer.enqueue()
+shop.app.run(burst=True)
+shop.provider.force_flush()
+"""
 
 
-def spans_of(folder: Path, source: str, act: str) -> list[list[Any]]:
+def spans_of(folder: Path, source: str, act: str, store: str = "sqlite") -> list[list[Any]]:
     """What a process and its children have sent when it ended."""
+    place = PLACES[store](folder)
     (folder / "shop.py").write_text(source)
-    subprocess.run([sys.executable, "-c", act], cwd=folder, check=True, timeout=60, capture_output=True)
+    environment = {**os.environ, "DULY_URL": place.url, "DULY_NAMESPACE": place.namespace}
+    command = [sys.executable, "-c", act]
+    subprocess.run(command, cwd=folder, check=True, timeout=110, capture_output=True, env=environment)
     return [json.loads(line) for line in (folder / "spans.jsonl").read_text().splitlines()]
 
 
-def test_a_body_in_a_child_process_is_part_of_the_trace_and_its_spans_outlive_it(tmp_path: Path) -> None:
-    spans = spans_of(tmp_path, SHOP, ACT)
+@pytest.mark.parametrize(
+    "store",
+    ["sqlite", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("postgres", "redis"))],
+)
+def test_a_body_in_a_child_process_is_part_of_the_trace_and_its_spans_outlive_it(
+    tmp_path: Path, store: str
+) -> None:
+    spans = spans_of(tmp_path, SHOP, ACT, store)
 
     by_name = {name: (pid, span, parent) for pid, name, _, span, parent, _ in spans}
     assert set(by_name) == {"enqueue outer", "run outer", "enqueue inner", "run inner"}

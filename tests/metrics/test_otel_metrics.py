@@ -9,16 +9,14 @@ from tests.metrics.conftest import Points
 from duly import Duly
 
 
-def test_requests_and_runs_are_measured_by_the_conventions(points: Points) -> None:
-    app = Duly("memory://")
-
-    @app.task(name="mail", queue_name="letters")
+def test_requests_and_runs_are_measured_by_the_conventions(stored: Duly, points: Points) -> None:
+    @stored.task(name="mail", queue_name="letters")
     def mail(to: str) -> None:
         if to == "nobody":
             raise OSError
 
     mail.enqueue_many([(("ann",), {}), (("nobody",), {})])
-    app.run(burst=True)
+    stored.run(burst=True)
 
     lane = {"messaging.system": "duly", "messaging.destination.name": "letters", "duly.task": "mail"}
     sent = {**lane, "messaging.operation.name": "enqueue", "messaging.operation.type": "send"}
@@ -33,14 +31,12 @@ def test_requests_and_runs_are_measured_by_the_conventions(points: Points) -> No
     assert points("duly.run.wait") == [(ran, 2)]
 
 
-async def test_a_worker_and_its_store_are_observed_while_it_serves(points: Points) -> None:
-    app = Duly("memory://")
-
-    @app.task(name="mail", queue_name="letters")
+async def test_a_worker_and_its_store_are_observed_while_it_serves(stored: Duly, points: Points) -> None:
+    @stored.task(name="mail", queue_name="letters")
     def mail() -> None: ...
 
-    mail.using(run_after="1h").enqueue()
-    async with app.worker(concurrency=7):
+    await mail.using(run_after="1h").aenqueue()
+    async with stored.worker(concurrency=7):
         jobs = await asyncio.to_thread(points, "duly.jobs")
         slots = points("duly.worker.slots")
         workers = points("duly.workers")

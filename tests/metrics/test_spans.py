@@ -23,13 +23,12 @@ def app() -> Duly:
     return Duly("memory://")
 
 
-def test_a_run_is_a_child_of_the_span_that_asked_for_it(app: Duly, spans: Spans) -> None:
-    @app.task(name="shop.mail", queue_name="letters")
+def test_a_run_is_a_child_of_the_span_that_asked_for_it(stored: Duly, spans: Spans) -> None:
+    @stored.task(name="shop.mail", queue_name="letters")
     def mail(to: str) -> None: ...
 
-    with virtual(app) as clock:
-        job = mail.using(key="customer:7").enqueue("ann")
-        clock.run_due()
+    job = mail.using(key="customer:7").enqueue("ann")
+    stored.run(burst=True)
 
     asked, ran = spans()
     assert (asked.name, asked.kind) == ("enqueue shop.mail", SpanKind.PRODUCER)
@@ -106,15 +105,18 @@ def test_every_try_is_a_span_of_its_own_below_the_same_request(app: Duly, spans:
     assert second.status.status_code is StatusCode.UNSET
 
 
-def test_later_cycles_are_traces_of_their_own_with_a_link_to_the_request(app: Duly, spans: Spans) -> None:
-    @app.perpetual(every="5m")
-    def poll() -> None: ...
+def test_later_cycles_are_traces_of_their_own_with_a_link_to_the_request(stored: Duly, spans: Spans) -> None:
+    cycles = iter(range(2))
 
-    with virtual(app) as clock:
-        poll.enqueue()
-        clock.run_due()
-        clock.advance("6m")
-        clock.run_due()
+    @stored.perpetual(every="5m")
+    def poll(run: Run) -> None:
+        if next(cycles):
+            run.stop()
+        else:
+            run.again(after="0s")
+
+    poll.enqueue()
+    stored.run(burst=True)
 
     asked, first, second = spans()
     assert first.trace == asked.trace
@@ -177,33 +179,55 @@ def test_a_request_that_fails_is_an_error_of_its_span(app: Duly, spans: Spans) -
     assert asked.facts["error.type"] == "StoreUnavailable"
 
 
-async def test_the_async_twin_traces_alike(app: Duly, spans: Spans) -> None:
-    @app.task(name="wave", keep_result="1h")
+async def test_the_async_twin_traces_alike(stored: Duly, spans: Spans) -> None:
+    @stored.task(name="wave", keep_result="1h")
     async def wave() -> None: ...
 
-    async with app.worker():
-        await (await wave.aenqueue()).aresult(timeout="10s")
+    async with stored.worker():
+        await (await wave.aenqueue()).aresult(timeout="60s")
 
     asked, ran = spans()
     assert (asked.name, ran.name) == ("enqueue wave", "run wave")
     assert ran.parent == asked.id
 
 
-def test_what_was_bound_and_baggage_travel_beside_the_trace(app: Duly, spans: Spans) -> None:
+def test_what_was_bound_and_baggage_travel_beside_the_trace(stored: Duly, spans: Spans) -> None:
     seen: list[object] = []
 
-    @app.task
+    @stored.task
     def look() -> None:
         seen.extend((dict(binding.bound()), baggage.get_baggage("tenant")))
 
-    with virtual(app) as clock:
-        token = context.attach(baggage.set_baggage("tenant", "acme"))
-        with bind(user_id=7):
-            look.enqueue()
-        context.detach(token)
-        clock.run_due()
+    token = context.attach(baggage.set_baggage("tenant", "acme"))
+    with bind(user_id=7):
+        look.enqueue()
+    context.detach(token)
+    stored.run(burst=True)
 
     assert seen == [{"user_id": 7}, "acme"]
+
+
+@pytest.mark.parametrize("stored", ["sqlite", "postgres"], indirect=True)
+def test_what_an_exactly_once_run_asks_for_in_its_transaction_is_below_it(stored: Duly, spans: Spans) -> None:
+    seen: list[object] = []
+
+    @stored.task(name="inner")
+    def inner() -> None:
+        seen.append(dict(binding.bound()))
+
+    @stored.task(name="outer", delivery="exactly_once")
+    def outer(run: Run) -> None:
+        run.connection.execute("select 1")
+        inner.enqueue()
+
+    with bind(user_id=7):
+        outer.enqueue()
+    stored.run(burst=True)
+
+    by_name = {span.name: span for span in spans()}
+    path = ("enqueue outer", "run outer", "enqueue inner", "run inner")
+    assert [by_name[name].parent for name in path] == [None, *(by_name[name].id for name in path[:-1])]
+    assert seen == [{"user_id": 7}]
 
 
 def test_log_lines_of_a_traced_run_name_their_trace(app: Duly, spans: Spans) -> None:
