@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from kombu.exceptions import OperationalError
 
-from duly import codec
+from duly import codec, tracing
 from duly.app import AnyTask, App
 from duly.errors import BadRequest, DefinitionError, StoreUnavailable
 from duly.handle import Handle
@@ -113,6 +113,12 @@ class OnCelery(App):
         """Send what the guards let through; with a connection, once it commits."""
         for request in requests:
             _check(request, has_guards=self.guards is not None)
+        if not tracing.is_wanted():
+            return self._place(requests, connection)
+        with tracing.sending(requests) as sending:
+            return sending.answered(self._place(sending.requests, connection))
+
+    def _place(self, requests: Sequence[Request], connection: Any) -> list[Placed]:
         if connection is None:
             return [self._send(request) for request in requests]
         return [self._leave_with(connection, request) for request in requests]
