@@ -25,29 +25,37 @@ class GaveUp(Exception):
 
 
 class Line:
-    """The bodies of one process that want to write to one file, in the order they came."""
+    """The bodies of one process that want to write to one file, in the order they came.
+
+    Only the next one is woken: with twenty in the line, waking all took half of a short body's time.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.lock_path = f"{path}-duly.lock"
-        self._changed = threading.Condition()
+        self._mutex = threading.Lock()
         self._waiting: deque[Turn] = deque()
 
     def join(self, turn: Turn, is_wanted: Callable[[], bool]) -> None:
         """Wait to be the first."""
-        with self._changed:
+        with self._mutex:
+            turn.is_first.clear()
             self._waiting.append(turn)
-            while self._waiting[0] is not turn:
-                if not is_wanted():
-                    raise GaveUp
-                self._changed.wait(LOOK)
+            self._tell_first()
+        while not turn.is_first.wait(LOOK):
+            if not is_wanted():
+                raise GaveUp
 
     def leave(self, turn: Turn) -> None:
         """Let the next one go."""
-        with self._changed:
+        with self._mutex:
             if turn in self._waiting:
                 self._waiting.remove(turn)
-            self._changed.notify_all()
+                self._tell_first()
+
+    def _tell_first(self) -> None:
+        if self._waiting:
+            self._waiting[0].is_first.set()
 
 
 class Turn:
@@ -56,6 +64,8 @@ class Turn:
     def __init__(self, line: Line) -> None:
         self.path = line.path
         self._line = line
+        self.is_first = threading.Event()
+        """Nobody else of this process is before it."""
         self._wait: _Wait | None = None
         self._taken_at: float | None = None
 
