@@ -91,7 +91,7 @@ def test_other_jobs_go_on_while_a_body_waits_for_a_users_row(app: Duly, effects:
     @app.task(delivery="exactly_once")
     def charge(run: Run) -> None:
         run.connection.execute("set local lock_timeout = '5s'")
-        run.connection.execute(f"update {effects.name} set amount = amount + 1")
+        run.connection.execute(f"update {effects.name} set amount = amount + 1 where amount <> 1")
 
     @app.task(delivery="exactly_once")
     def beside(run: Run) -> None:

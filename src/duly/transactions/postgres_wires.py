@@ -54,8 +54,12 @@ select 1 / (current_setting('duly.run', true) = %(mark)s::text
     set_config('lock_timeout', %(lock)s::text, true),
     set_config('synchronous_commit', case current_setting('synchronous_commit')
         when 'off' then 'on' when 'local' then 'on' else current_setting('synchronous_commit') end, true),
-    set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"""
-"""Our transaction, and one that sees what others commit meanwhile; or a division by zero."""
+    set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+    set_config('plan_cache_mode', 'force_generic_plan', true)"""
+"""Our transaction, and one that sees what others commit meanwhile; or a division by zero.
+
+Left to itself the server plans the end of a single run anew each time, which is more work than the run.
+"""
 
 
 class Loan:

@@ -53,6 +53,12 @@ READING: Final = b"begin isolation level repeatable read read only; "
 FREELY: Final = b"set local enable_seqscan to on; set local enable_bitmapscan to on; "
 """Who reads for people may ask for anything, and the planner knows best."""
 
+ONE_PLAN: Final = b"; set plan_cache_mode to force_generic_plan; "
+"""For messages. A plan made for the values of a single job looks cheaper, so the server would make it
+anew each time; that took it longer than all the rest of a pick-up."""
+MANY_PLANS: Final = b"set local plan_cache_mode to default; "
+"""For conversations, which begin with this: some of their statements are as good as their values."""
+
 
 class Spelling:
     """How statements read in one schema."""
@@ -98,11 +104,13 @@ class Manner:
         limits = {"statement": _milliseconds(patience), "lock": _milliseconds(LOCK_PATIENCE)}
         moment = spell.script(spell.moment or MOMENT, clock=CLOCK, format=str(FORMAT))
         ours = spell.script(SETTINGS, is_local="true", **limits) + b"; " + moment
-        self.greeting = (
-            spell.script(SETTINGS, is_local="false", **limits) + b"; prepare duly_moment as " + moment
-        )
+        lasting = spell.script(SETTINGS, is_local="false", **limits) + ONE_PLAN
+        self.greeting = lasting + b"prepare duly_moment as " + moment
         ask = b"execute duly_moment"
-        self._lasting = {True: WRITING + ask, False: READING + FREELY + ask}
+        self._lasting = {
+            True: WRITING + MANY_PLANS + ask,
+            False: READING + MANY_PLANS + FREELY + ask,
+        }
         self._passing = {True: WRITING + ours, False: READING + moment}
 
     def beginning(self, *, is_greeted: bool, writes: bool) -> bytes:
