@@ -173,7 +173,7 @@ class BorrowedTransaction(Loan):
     def run(self, operation: Operation[T]) -> T:
         return self.store.run_on(self.connection, operation)
 
-    def finish(self, settlement: Settlement) -> bool:
+    def finish(self, worker: str, settlement: Settlement) -> bool:
         return False
 
     def settle(self, operation: Operation[T]) -> T:
@@ -219,7 +219,7 @@ class AsyncBorrowedTransaction(Loan):
     async def run(self, operation: Operation[T]) -> T:
         return await self.store.arun_on(self.connection, operation)
 
-    async def finish(self, settlement: Settlement) -> bool:
+    async def finish(self, worker: str, settlement: Settlement) -> bool:
         return False
 
     async def settle(self, operation: Operation[T]) -> T:

@@ -148,7 +148,7 @@ class PostgresTransaction(Lent[BodyConnection]):
     def run(self, operation: Operation[T]) -> T:
         return self._source.store.run_on(self._wire, operation)
 
-    def finish(self, settlement: Settlement) -> bool:
+    def finish(self, worker: str, settlement: Settlement) -> bool:
         parts = self._finishing(settlement)
         if parts is None:
             return False
@@ -205,7 +205,7 @@ class AsyncPostgresTransaction(Lent[AsyncBodyConnection]):
     async def run(self, operation: Operation[T]) -> T:
         return await self._source.store.arun_on(self._wire, operation)
 
-    async def finish(self, settlement: Settlement) -> bool:
+    async def finish(self, worker: str, settlement: Settlement) -> bool:
         parts = self._finishing(settlement)
         if parts is None:
             return False

@@ -16,6 +16,7 @@ from sys import getrefcount
 from typing import Any, Final, TypeVar
 
 from duly.errors import LeaseLost, TransactionEnded
+from duly.lifecycle import Settled
 from duly.stores.contract import Settlement
 from duly.stores.drive import Operation
 from duly.stores.sqlite import SqliteStore
@@ -129,8 +130,15 @@ class SqliteTransaction:
         self._execute("RELEASE duly_call")
         return value
 
-    def finish(self, settlement: Settlement) -> bool:
-        return False
+    def finish(self, worker: str, settlement: Settlement) -> bool:
+        if not self._connection.in_transaction:
+            raise TransactionEnded(ENDED)
+        self._execute("SAVEPOINT duly_end")
+        if self._perform(self._source.settling(worker, settlement)) != [Settled.SETTLED]:
+            self._execute("ROLLBACK TO duly_end")
+            return False
+        self.commit()
+        return True
 
     def settle(self, operation: Operation[T]) -> T:
         if not self._connection.in_transaction:
@@ -205,6 +213,10 @@ class SqliteSource:
             connection = self._idle.pop() if self._idle else self._open()
             self._lent.add(connection)
         return SqliteTransaction(self, connection, shield)
+
+    def settling(self, worker: str, settlement: Settlement) -> Operation[list[Settled]]:
+        """What ends a run."""
+        return self._store.settle(worker, [settlement])
 
     async def alend(self, run_id: str) -> Any:
         """The same for an event loop, in a thread of its own."""

@@ -162,6 +162,7 @@ class AsyncSqliteTransaction:
 
     def __init__(self, transaction: SqliteTransaction) -> None:
         self._transaction = transaction
+        self._is_over = False
         self.connection = AsyncConnection(transaction)
 
     @property
@@ -179,8 +180,10 @@ class AsyncSqliteTransaction:
     async def run(self, operation: Operation[T]) -> T:
         return await self.connection.aside(lambda: self._transaction.run(operation))
 
-    async def finish(self, settlement: Settlement) -> bool:
-        return False
+    async def finish(self, worker: str, settlement: Settlement) -> bool:
+        finish = self._transaction.finish
+        self._is_over = await self.connection.aside(lambda: finish(worker, settlement))
+        return self._is_over
 
     async def settle(self, operation: Operation[T]) -> T:
         return await self.connection.aside(lambda: self._transaction.settle(operation))
@@ -189,6 +192,8 @@ class AsyncSqliteTransaction:
         await self.connection.aside(self._transaction.commit)
 
     async def roll_back(self) -> None:
+        if self._is_over:
+            return  # what is committed needs no trip to the thread and back
         self._transaction.abandon()  # a statement that still waits for its turn need not wait any longer
         await self.connection.aside(self._transaction.roll_back)
 

@@ -64,8 +64,8 @@ def _act(transaction: Transaction, store: Store, act: Act) -> Any:
             return store.run(operation)
         case Settle(operation=operation):
             return transaction.settle(operation)
-        case Finish(settlement=settlement):
-            return transaction.finish(settlement)
+        case Finish(worker=worker, settlement=settlement):
+            return transaction.finish(worker, settlement)
         case Commit():
             return transaction.commit()
         case Pause(seconds=seconds):
@@ -78,8 +78,8 @@ async def _aact(transaction: AsyncTransaction, store: Store, act: Act) -> Any:
             return await store.arun(operation)
         case Settle(operation=operation):
             return await transaction.settle(operation)
-        case Finish(settlement=settlement):
-            return await transaction.finish(settlement)
+        case Finish(worker=worker, settlement=settlement):
+            return await transaction.finish(worker, settlement)
         case Commit():
             return await transaction.commit()
         case Pause(seconds=seconds):

@@ -55,6 +55,7 @@ class Settle(NamedTuple):
 class Finish(NamedTuple):
     """Say this and commit, at once; answers whether that could be done."""
 
+    worker: str
     settlement: Settlement
 
 
@@ -121,7 +122,7 @@ class Counter:
         """Settle and commit, and say what came of it."""
         holding, claim = ended.holding, ended.holding.claim
         try:
-            if self._may_finish(holding) and (yield Finish(settlement_of(ended, is_conditional=True))):
+            if self._may_finish(holding, transaction) and (yield self._finish(ended)):
                 return Concluded(holding, ended.verdict, ended.then, answer=Settled.SETTLED)
             answer = yield from self._settling(ended, transaction)
             if answer is not Settled.SETTLED:
@@ -139,9 +140,16 @@ class Counter:
         failpoints.reached("after_commit", claim.task)
         return Concluded(holding, ended.verdict, ended.then, answer=Settled.SETTLED)
 
-    def _may_finish(self, holding: Holding) -> bool:
-        """Nothing is to be looked at between settling and committing."""
-        return holding.task.reaction is None and failpoints.armed is None
+    def _may_finish(self, holding: Holding, transaction: Transaction | AsyncTransaction) -> bool:
+        """Nothing is to be looked at between settling and committing, and nothing else to be said."""
+        is_plain = holding.task.reaction is None and failpoints.armed is None
+        return is_plain and not self._must_renew(transaction)
+
+    def _must_renew(self, transaction: Transaction | AsyncTransaction) -> bool:
+        return self._renewal is not None and transaction.held > self.app.settings.lease.total_seconds() / 4
+
+    def _finish(self, ended: Concluded) -> Finish:
+        return Finish(self.worker, settlement_of(ended, is_conditional=True))
 
     def _settling(
         self, ended: Concluded, transaction: Transaction | AsyncTransaction
@@ -150,7 +158,7 @@ class Counter:
         until = time.monotonic() + BUSY_FOR
         while True:
             operation = self.store.settle(self.worker, [settlement])
-            if self._renewal is not None and transaction.held > self.app.settings.lease.total_seconds() / 4:
+            if self._renewal is not None and self._must_renew(transaction):
                 operation = _then(operation, self._renewal())
             ((answer,),) = ((yield Settle(operation)),)
             if answer is not Settled.BUSY or time.monotonic() > until:
