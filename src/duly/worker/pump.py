@@ -317,7 +317,10 @@ class Pump:
         was_all = self._rota.note(bodies=len(holdings), schedules=len(claimed.claims) - len(holdings))
         was_empty = was_all and not claimed.claims and not had_settled
         self.is_idle = was_empty and self._bench.is_empty and not self.has_unsettled
-        self._look_at = time.monotonic() + (self._pause(claimed) if was_empty else 0.0)
+        # While bodies run nobody waits to hear that all is done, so the store's word is enough: a second look
+        # after each pick-up would find what comes next no sooner, and take the processor from the body.
+        is_known = was_empty or (was_all and bool(holdings) and not self.has_unsettled)
+        self._look_at = time.monotonic() + (self._pause(claimed) if is_known else 0.0)
 
     def _pause(self, claimed: Claimed) -> float:
         """Until something may be due, by the store's clock, or until the next look of our own accord."""
