@@ -84,8 +84,10 @@ class Player:
 
     @property
     def environment(self) -> dict[str, str]:
+        """With bytecode, as every installed program has it, whatever the shell of the harness forbids."""
+        bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(self.stage.folder / "bytecode")}
         mine = {VARIABLE: str(self.slots.path), place.VARIANT: self.contender.variant}
-        return os.environ | {"PYTHONPATH": str(place.ROOT)} | mine | self.variables
+        return os.environ | {"PYTHONPATH": str(place.ROOT)} | bytecode | mine | self.variables
 
     def call(self, command: str, *words: float, module: str = "benchmarks.driver") -> dict[str, Any]:
         """One process of the system that answers in JSON."""

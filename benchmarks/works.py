@@ -192,22 +192,22 @@ def statements(player: Player) -> int | None:
 
 def start(player: Player) -> Readings:
     """How long `import duly` takes, and a worker from its start to the first body."""
-    taken = [imported() - bare() for _ in range(5)]
+    taken = [imported(player) - bare(player) for _ in range(5)]
     ready = [readied(player) for _ in range(3)]
     return {"import duly": quantile(taken, 0.5) or 0.0, "worker ready": quantile(ready, 0.5) or 0.0}
 
 
-def imported() -> float:
-    return run_for("import duly")
+def imported(player: Player) -> float:
+    return run_for(player, "import duly")
 
 
-def bare() -> float:
-    return run_for("pass")
+def bare(player: Player) -> float:
+    return run_for(player, "pass")
 
 
-def run_for(code: str) -> float:
+def run_for(player: Player, code: str) -> float:
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], cwd=place.ROOT, check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=place.ROOT, env=player.environment, check=True)
     return (time.perf_counter() - began) * 1e3
 
 
