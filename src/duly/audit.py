@@ -88,19 +88,23 @@ class Audit:
         return [_deed(entry) for entry in await self._store().arun(self._read(limit, before))]
 
     @contextmanager
-    def one_order(self, order: str, about: Mapping[str, Any], *, by: str) -> Generator[None]:
+    def one_order(self, order: str, about: Mapping[str, Any], *, by: str) -> Generator[Draft]:
         """What is ordered inside the block, in however many parts, is one line."""
         draft = Draft(order, about, by)
         self._write(draft, is_complete=False)
         token, is_complete = _surrounding.set(draft), False
         try:
-            yield
+            yield draft
             is_complete = True
         finally:
             _surrounding.reset(token)
             self._write(draft, is_complete=is_complete)
 
     # for the places that carry orders out
+
+    def tell(self, draft: Draft) -> None:
+        """How far an order is: for who watches it, and for what is left of it if its process dies."""
+        self._write(draft, is_complete=False)
 
     def begin(self, order: str, about: Mapping[str, Any], by: str) -> Conversation[Draft]:
         """An order is about to be carried out, perhaps in many steps; `end` completes the line."""

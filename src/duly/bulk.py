@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,8 @@ BATCH: Final = 500
 WALKED: Final = 2_000
 """So many are looked at one by one for a preview; beyond that the store counts."""
 SAMPLE: Final = 10
+TOLD_EVERY: Final = timedelta(seconds=1)
+"""How old the audit's word of an order in progress may be."""
 NAMED: Final = 1_000
 """So many refusals are named; of the others only their number is kept."""
 
@@ -191,19 +193,34 @@ class Bulk:
         return total - self._jobs.count(**{**words, "queue": ENGINE_QUEUES})
 
     def give(
-        self, order: Order, shown: Preview, tell: Callable[[Acted], object] = lambda acted: None
+        self,
+        order: Order,
+        shown: Preview,
+        tell: Callable[[Acted], object] = lambda acted: None,
+        begin: Callable[[int | None], object] = lambda number: None,
     ) -> Outcome:
-        """To what a preview showed, part by part; `tell` hears of each. One line in the audit."""
-        outcome, parts = Outcome(), filter(None, self._pages(shown))
-        first = next(parts, None)
+        """To what a preview showed, part by part; `tell` hears of each. One line in the audit.
+
+        `begin` hears its number, None for an order without a name behind it.
+        """
+        outcome, pages = Outcome(), self._pages(shown)
+        first = [] if shown.sieve.text else next(filter(None, pages), None)  # by text that can take long
         if first is None:
             return outcome
-        with self._audit.one_order(order.verb.name, shown.about(), by=order.by):
-            for part in chain([first], parts):
-                acted = order.give(self._jobs, [job.id for job in part], shown.words)
+        with self._audit.one_order(order.verb.name, shown.about(), by=order.by) as draft:
+            begin(draft.number)
+            told_at = self._now()
+            for page in chain([first], pages):
+                acted = self._give_page(order, page, shown.words)
                 outcome.note(acted)
                 tell(acted)
+                if self._now() - told_at >= TOLD_EVERY:
+                    self._audit.tell(draft)
+                    told_at = self._now()
         return outcome
+
+    def _give_page(self, order: Order, page: list[Job], words: Words) -> Acted:
+        return order.give(self._jobs, [job.id for job in page], words) if page else Acted([], {})
 
     def _pages(self, shown: Preview) -> Iterator[list[Job]]:
         """From new to old: one that was refused still matches, and must not be met again.

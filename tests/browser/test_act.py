@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.browser.conftest import Window
 from tests.browser.shop import HOSTILE, VIEWER, Shop
+from tests.dashboard.arrange import Gate
 from tests.stories.arrange import until
 
 from duly import State
@@ -64,6 +65,28 @@ def test_a_bulk_order_acts_on_exactly_the_previewed_jobs(shop: Shop, window: Win
     expect(window.page.locator("h1")).to_have_text(f"Retried {before} jobs")
     until(lambda: all(shop.app.jobs.get(one).state is State.DONE for one in shown))
     assert shop.app.jobs.get(later).state is State.FAILED
+
+
+def test_an_order_by_text_tells_how_far_it_is_until_it_is_done(
+    shop: Shop, window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, ids = Gate(at=3), failed_jobs(shop, 3510, 3511, 3512)
+    window.sign_in()
+    window.open("/jobs?state=failed&text=order:351")
+    window.page.get_by_role("link", name="Retry all…").click()
+    expect(window.page.locator("h1")).to_have_text("Retry 3 jobs")
+    shop.broken -= {3510, 3511, 3512}
+    gate.stand(monkeypatch)
+
+    window.page.get_by_role("button", name="Retry 3 jobs").click()
+    gate.is_reached.wait()
+    expect(window.page.locator("h1")).to_have_text("Retried 2 jobs so far")
+    window.picture("working")
+    gate.may_go_on.set()
+
+    expect(window.page.locator("h1")).to_have_text("Retried 3 jobs")
+    until(lambda: all(shop.app.jobs.get(one).state is State.DONE for one in ids))
+    assert window.complaints == []
 
 
 def test_ticked_jobs_are_retried_with_the_keyboard(shop: Shop, window: Window) -> None:

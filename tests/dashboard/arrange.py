@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import dataclass, field
+from datetime import timedelta
 from html import unescape
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from duly import Duly, Run
 from duly.dashboard import asgi
+from duly.dashboard.errands import Errand, under_way
+from duly.jobs import Acted
 from duly.testing import WorkingClock
 
 OPERATOR = "operator-token-of-the-tests"
@@ -79,6 +84,9 @@ class Browser:
         form = next(form for form in self.forms(action) if matches(form, fields))
         answer = self.client.post(action, data={**form, **fields})
         self.page, self.status = answer.text, answer.status_code
+        if 'hx-trigger="every' in self.page:  # a slow machine is still at it
+            wait_for_orders()
+            self.open(answer.url.path + "?" + answer.url.query.decode())
         return self.page
 
     def forms(self, action: str) -> list[dict[str, str]]:
@@ -90,6 +98,35 @@ class Browser:
     def text(self) -> str:
         """What a person reads."""
         return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", self.page)))
+
+
+@dataclass
+class Gate:
+    """Holds an order once it has reached so many, until it may go on."""
+
+    at: int
+    is_reached: threading.Event = field(default_factory=threading.Event)
+    may_go_on: threading.Event = field(default_factory=threading.Event)
+
+    def stand(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        note = Errand.note
+
+        def noted(errand: Errand, acted: Acted) -> None:
+            if errand.outcome.changed + len(acted.changed) == self.at:
+                self.is_reached.set()
+                self.may_go_on.wait()
+            note(errand, acted)
+
+        monkeypatch.setattr(Errand, "note", noted)
+        monkeypatch.setattr("duly.bulk.BATCH", 2)
+        monkeypatch.setattr("duly.bulk.TOLD_EVERY", timedelta(0))
+        monkeypatch.setattr("duly.dashboard.orders.NEARLY", 0.0)
+
+
+def wait_for_orders() -> None:
+    """Until those who work at orders to many are done."""
+    for errand in under_way():
+        errand.is_ended.wait()
 
 
 def matches(form: dict[str, str], fields: dict[str, str | list[str]]) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
+import threading
 from datetime import timedelta
 from html import unescape
 from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
-from tests.dashboard.arrange import OPERATOR, Shop
+from tests.dashboard.arrange import OPERATOR, Gate, Shop, wait_for_orders
 
 from duly import State
+from duly.dashboard import errands
 
 
 def states(shop: Shop, ids: list[str]) -> list[State]:
@@ -261,6 +263,91 @@ def test_failures_of_one_cause_are_retried_together_and_no_others(shop: Shop) ->
 
     assert "Retried 2 jobs" in browser.text
     assert states(shop, [*declined, elsewhere]) == [State.WAITING, State.WAITING, State.FAILED]
+
+
+# --- while it works -------------------------------------------------------------------------------
+
+
+def test_an_order_tells_how_far_it_is_and_goes_on_without_its_browser(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(at=4)
+    gate.stand(monkeypatch)
+    shop.charge.enqueue_many([((order,), {}) for order in range(5)])
+    browser, elsewhere = shop.sign_in(), shop.sign_in()
+    browser.open("/bulk?order=cancel")
+    answer = browser.client.post(
+        "/orders/bulk", data=browser.forms("/orders/bulk")[0], follow_redirects=False
+    )
+    gate.is_reached.wait()
+
+    page = answer.headers["location"]
+    browser.open(page)
+    working, written = browser.text, browser.page
+    elsewhere.open(page)
+    gate.may_go_on.set()
+    wait_for_orders()
+    browser.open(page)
+
+    assert "Cancelled 2 jobs so far" in working
+    assert 'hx-trigger="every 1s"' in written
+    assert 'max="5" value="2"' in written
+    assert "Cancelled 2 jobs so far" in elsewhere.text
+    assert "Another process works at it" in elsewhere.text
+    assert "Cancelled 5 jobs" in browser.text
+    assert "every 1s" not in browser.page
+    [deed] = shop.app.audit.list()
+    assert (deed.changed, deed.is_complete) == (5, True)
+
+
+def test_an_order_is_cut_short_when_the_dashboard_stops_and_says_so(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(at=4)
+    gate.stand(monkeypatch)
+    shop.charge.enqueue_many([((order,), {}) for order in range(7)])
+    browser = shop.sign_in()
+    browser.open("/bulk?order=cancel")
+    browser.client.post("/orders/bulk", data=browser.forms("/orders/bulk")[0], follow_redirects=False)
+    gate.is_reached.wait()
+    [errand] = errands.under_way()
+
+    stopping = threading.Thread(target=errands.stop_all)
+    stopping.start()
+    errand.is_stopping.wait()
+    gate.may_go_on.set()
+    stopping.join()
+    browser.open(f"/bulk/{errand.number}")
+
+    assert "Cancelled 4 jobs, then cut short" in browser.text
+    assert "Give the same order again" in browser.text
+    assert shop.app.jobs.count(state="cancelled") == 4
+    [deed] = shop.app.audit.list()
+    assert (deed.changed, deed.is_complete) == (4, False)
+
+
+def test_an_order_that_finds_nobody_any_more_says_so(shop: Shop) -> None:
+    [failed] = shop.fail(1)
+    browser = shop.sign_in()
+    browser.open("/bulk?order=retry")
+    shop.app.jobs.retry(failed)
+
+    browser.submit("/orders/bulk")
+
+    assert "Retried 0 jobs." in browser.text
+    assert shop.app.audit.list() == []
+
+
+@pytest.mark.parametrize("number", ["7", "999999999999999999999999"])
+def test_an_order_nobody_gave_is_not_there(shop: Shop, operator: TestClient, number: str) -> None:
+    assert operator.get(f"/bulk/{number}").status_code == 404
+
+
+def test_an_order_to_a_queue_is_no_order_to_many(shop: Shop, operator: TestClient) -> None:
+    shop.app.pause(queue="default", by="ann")
+    [deed] = shop.app.audit.list()
+
+    assert operator.get(f"/bulk/{deed.number}").status_code == 404
 
 
 # --- the audit ------------------------------------------------------------------------------------

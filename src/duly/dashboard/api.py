@@ -36,7 +36,7 @@ from duly.dashboard.openapi import (
     Schema,
     describe,
 )
-from duly.dashboard.orders import Orders
+from duly.dashboard.orders import Instruction, Orders
 
 ORDER: Final[Schema] = {"type": "string", "enum": list(VERBS)}
 LANE: Final[Mapping[str, Schema]] = {
@@ -203,18 +203,16 @@ class Api:
             for name in FILTERS
             for one in (body.get(name, []) if isinstance(body.get(name, []), list) else [body[name]])
         ]
-        filters = Filters.read(pairs)
-        return _outcome(
-            self._orders.give_all(
-                body["order"],
-                filters,
-                text=body.get("text", "").strip(),
-                newest=newest,
-                seen_at=seen_at,
-                by=name_of(request),
-                at=self._moment(body),
-            )
+        asked = Instruction(
+            verb=body["order"],
+            filters=Filters.read(pairs),
+            newest=newest,
+            seen_at=seen_at,
+            by=name_of(request),
+            text=body.get("text", "").strip(),
+            at=self._moment(body),
         )
+        return _outcome(self._orders.give_all(asked))
 
     def _pause(self, request: Request, body: Body) -> Any:
         self._orders.pause(body["scope"], body["name"], by=name_of(request), reason=body.get("reason", ""))

@@ -47,6 +47,7 @@ def run(args: Arguments) -> int:
     _check_extra()
     token = chosen_token(args)
     with opened(args, creates=True) as app:
+        from duly.dashboard.errands import stop_all
         from duly.dashboard.site import asgi
 
         app.open()
@@ -58,7 +59,10 @@ def run(args: Arguments) -> int:
             secure_cookies=True if args.behind_https else None,
         )
         _say_hello(args, token)
-        _serve(site, args)
+        try:
+            _serve(site, args)
+        finally:
+            stop_all()
     return Exit.OK
 
 

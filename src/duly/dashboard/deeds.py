@@ -14,7 +14,7 @@ from duly.bulk import Outcome, named
 from duly.cli.words import counted
 from duly.dashboard.filters import Filters, flat
 from duly.dashboard.guard import Guest
-from duly.dashboard.orders import Orders
+from duly.dashboard.orders import Instruction, Orders
 from duly.dashboard.rendering import Renderer
 from duly.durations import duration
 from duly.errors import BadRequest
@@ -48,29 +48,25 @@ class Deeds:
         return self._render.back(request, one(form, "back"), told(verb, outcome))
 
     async def bulk(self, request: Request) -> Response:
-        """An order to what was previewed."""
+        """An order to what was previewed; its page tells how far it is, whoever still looks."""
         form, by = form_of(request), name_of(request)
-        verb, filters = one(form, "order"), Filters.read(flat(form))
         newest, seen_at = preview_of(one(form, "newest"), one(form, "seen_at"))
-        outcome = await run_in_threadpool(
-            self._orders.give_all,
-            verb,
-            filters,
-            text=one(form, "text"),
+        asked = Instruction(
+            verb=one(form, "order"),
+            filters=Filters.read(flat(form)),
             newest=newest,
             seen_at=seen_at,
             by=by,
+            text=one(form, "text"),
             at=moment(one(form, "after"), self._now()),
         )
-        return self._render.page(
-            request,
-            "bulk_done.html",
-            verb=named(verb),
-            outcome=outcome,
-            filters=filters,
-            text=one(form, "text"),
-            expected=one(form, "expected"),
-        )
+        errand = await run_in_threadpool(self._orders.send, asked)
+        if errand.number is not None:
+            query = asked.filters.query(text=asked.text, expected=one(form, "expected"))
+            return self._render.back(request, f"/bulk/{errand.number}{query}")
+        outcome = await run_in_threadpool(errand.result)
+        back = f"/jobs{asked.filters.query(text=asked.text)}"
+        return self._render.back(request, back, told(asked.verb, outcome))
 
     async def lane(self, request: Request) -> Response:
         """Pause or resume a task or a queue."""

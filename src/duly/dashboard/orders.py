@@ -6,20 +6,26 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from duly.bulk import OPEN, Bulk, Order, Outcome, Preview, Sieve, meant_by, named
+from duly.bulk import OPEN, VERBS, Bulk, Order, Outcome, Preview, Sieve, Verb, meant_by, named
 from duly.cli.schedules import fitting
 from duly.dashboard.desk import Desk
+from duly.dashboard.errands import Errand, Errands
 from duly.dashboard.filters import Filters
 from duly.errors import BadRequest
 from duly.jobs import Acted
+from duly.urls import masked
 
 if TYPE_CHECKING:
     from duly.app import App
+    from duly.audit import Deed
     from duly.handle import Handle
 
 NO_TERMS: Final[Mapping[str, Any]] = {}
+NEARLY: Final = 1.0
+"""Seconds a page waits for the end of an order: most need no second look."""
 LOOKS: Final = 5
 """So many looks a preview takes where jobs are looked at one by one: 100,000 jobs are searched for a text."""
 
@@ -35,6 +41,49 @@ class Shown:
     command: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """An order to what a preview showed, and who gives it."""
+
+    verb: str
+    filters: Filters
+    newest: int
+    seen_at: datetime
+    by: str
+    text: str = ""
+    at: datetime | None = None
+
+
+class Stage(StrEnum):
+    """How far an order to many is."""
+
+    AT_WORK = "at work"
+    DONE = "done"
+    CUT_SHORT = "cut short"
+    ELSEWHERE = "elsewhere"
+    """Another process is at work, or was when it died: its line in the audit is not complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """How far an order is, and what it did so far."""
+
+    deed: Deed
+    outcome: Outcome
+    stage: Stage
+    error: str = ""
+
+    @property
+    def verb(self) -> Verb:
+        """What was ordered."""
+        return named(self.deed.order)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be expected."""
+        return self.stage in (Stage.DONE, Stage.CUT_SHORT)
+
+
 class Orders:
     """What may be done."""
 
@@ -42,6 +91,7 @@ class Orders:
         self._app = app
         self._desk = desk
         self._bulk = Bulk(app.jobs, app.audit, desk.now)
+        self._errands = Errands()
 
     # jobs
 
@@ -67,21 +117,38 @@ class Orders:
 
     def give_all(
         self,
-        verb: str,
-        filters: Filters,
-        *,
-        text: str = "",
-        newest: int,
-        seen_at: datetime,
-        by: str,
-        at: datetime | None = None,
+        asked: Instruction,
         tell: Callable[[Acted], object] = lambda acted: None,
+        begin: Callable[[int | None], object] = lambda number: None,
     ) -> Outcome:
         """An order to what a preview showed; what has left the set meanwhile is not touched."""
-        order = Order(verb=named(verb), by=by, at=at)
-        words = meant_by(order.verb, filters.words())
-        shown = Preview(order.verb, words, 0, newest, seen_at, (), self._sieve(filters, text))
-        return self._noted(self._bulk.give(order, shown, tell))
+        order = Order(verb=named(asked.verb), by=asked.by, at=asked.at)
+        words, sieve = meant_by(order.verb, asked.filters.words()), self._sieve(asked.filters, asked.text)
+        shown = Preview(order.verb, words, 0, asked.newest, asked.seen_at, (), sieve)
+        try:
+            return self._bulk.give(order, shown, tell, begin)
+        finally:
+            self._desk.forget()
+
+    def send(self, asked: Instruction) -> Errand:
+        """The same, without waiting for its end."""
+        return self._errands.send(lambda errand: self.give_all(asked, errand.note, errand.begin))
+
+    def advance(self, number: int) -> Advance | None:
+        """How far an order is, by its number in the audit; one that is nearly done is waited for."""
+        errand = self._errands.find(number)
+        if errand is not None:
+            errand.is_ended.wait(NEARLY)
+        deed = next(iter(self._app.audit.list(limit=1, before=number + 1)), None)
+        if deed is None or deed.number != number or deed.order not in VERBS:
+            return None
+        if errand is None:
+            outcome = Outcome(deed.changed, refusals=deed.refused)
+            return Advance(deed, outcome, Stage.DONE if deed.is_complete else Stage.ELSEWHERE)
+        if not errand.is_ended.is_set():
+            return Advance(deed, errand.outcome, Stage.AT_WORK)
+        stage = Stage.DONE if errand.error is None else Stage.CUT_SHORT
+        return Advance(deed, errand.outcome, stage, masked(str(errand.error or "")))
 
     # lanes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,6 +19,8 @@ from duly.dashboard.rendering import Renderer
 from duly.errors import BadRequest
 from duly.stores.reports import COUNTED
 
+LARGEST: Final = 10**18
+"""Larger numbers no store has, nor takes."""
 JOB_ID: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -84,6 +87,23 @@ class Pages:
         calls = [self._desk.redaction.call_text(job) for job in shown.preview.sample]
         return self._render.page(
             request, "bulk.html", shown=shown, preview=shown.preview, filters=filters, calls=calls
+        )
+
+    def order(self, request: Request) -> Response:
+        """How far an order to many is."""
+        query = request.query_params
+        number: int = request.path_params["number"]
+        advance = self._orders.advance(number) if number < LARGEST else None
+        if advance is None:
+            raise HTTPException(404, "There is no such order to many. The audit has those of 90 days.")
+        return self._render.page(
+            request,
+            "order.html",
+            advance=advance,
+            outcome=advance.outcome,
+            expected=whole(query.get("expected"), "expected"),
+            filters=Filters.read(query.multi_items()),
+            text=text_of(request),
         )
 
     def schedules(self, request: Request) -> Response:

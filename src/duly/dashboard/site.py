@@ -85,6 +85,7 @@ def _site(app: App, entrance: Entrance, frame: Frame, redact: Iterable[str]) -> 
         Route("/jobs", watched(pages.jobs)),
         Route("/jobs/{id}", watched(pages.job)),
         Route("/bulk", pages.bulk, methods=["GET"]),
+        Route("/bulk/{number:int}", pages.order, methods=["GET"]),
         Route("/schedules", watched(pages.schedules)),
         Route("/schedule", watched(pages.schedule)),
         Route("/workers", watched(pages.workers)),
