@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import secrets
+import signal
 import sys
 from importlib.util import find_spec
+from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from duly.cli.commands import Command
@@ -59,11 +61,18 @@ def run(args: Arguments) -> int:
             secure_cookies=True if args.behind_https else None,
         )
         _say_hello(args, token)
+        before = signal.signal(signal.SIGTERM, _leave)
         try:
             _serve(site, args)
         finally:
             stop_all()
+            signal.signal(signal.SIGTERM, before)
     return Exit.OK
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """The server passes a signal on when it has ended; by default that would kill what is to be tidied up."""
+    raise SystemExit(Exit.OK)
 
 
 def _check_extra() -> None:
