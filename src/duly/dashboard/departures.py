@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from duly.dashboard.door import SESSION
+from duly.dashboard.door import SESSION, Role, Session
 from duly.dashboard.keeping import Kept
 from duly.errors import StoreError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("duly.dashboard")
 
 KIND: Final = "dashboard.departures"
+"""With the role: viewers who sign in and out all day must not push an operator's departure off the page."""
 MOST: Final = 5_000
 """Read at once: nobody signs out as often within one session's time."""
 
@@ -28,23 +29,28 @@ class Departures:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._here: deque[str] = deque(maxlen=MOST)
-        self._everywhere: Kept[frozenset[str]] = Kept(self._read, app.clock.boot)
+        self._here = {role: deque[str](maxlen=MOST) for role in Role}
+        self._everywhere = {role: self._kept(role) for role in Role}
 
-    def has(self, session: str) -> bool:
+    def _kept(self, role: Role) -> Kept[frozenset[str]]:
+        return Kept(lambda: self._read(role), self._app.clock.boot)
+
+    def has(self, session: Session) -> bool:
         """Whether it ended: at once for those that ended here, else a moment later."""
-        return session in self._here or session in self._everywhere.get()
+        role = session.visitor.role
+        return session.id in self._here[role] or session.id in self._everywhere[role].get()
 
-    def note(self, session: str) -> None:
+    def note(self, session: Session) -> None:
         """It is over. Where the store cannot be told it is over here, and a line says why not elsewhere."""
-        self._here.append(session)
-        store = self._app.store
+        role, store = session.visitor.role, self._app.store
+        self._here[role].append(session.id)
         try:
-            store.run(store.jot(KIND, session, keep=SESSION))
+            store.run(store.jot(f"{KIND}.{role}", session.id, keep=SESSION))
         except StoreError as error:
             log.warning("a session that was signed out of may go on in other processes: %s", error)
-        self._everywhere.forget()
+        self._everywhere[role].forget()
 
-    def _read(self) -> frozenset[str]:
+    def _read(self, role: Role) -> frozenset[str]:
         store, since = self._app.store, self._app.clock.now() - SESSION
-        return frozenset(entry.text for entry in store.run(store.diary(KIND, limit=MOST, since=since)))
+        entries = store.run(store.diary(f"{KIND}.{role}", limit=MOST, since=since))
+        return frozenset(entry.text for entry in entries)

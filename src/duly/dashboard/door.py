@@ -74,7 +74,7 @@ class Door:
 
     def __init__(self, *, token: str | None, viewer_token: str | None) -> None:
         given = {Role.OPERATOR: token, Role.VIEWER: viewer_token}
-        self._tokens = {role: checked(text) for role, text in given.items() if text is not None}
+        self._tokens = {role: checked(text.strip()) for role, text in given.items() if text is not None}
         if len(set(self._tokens.values())) < len(self._tokens):
             raise DefinitionError("Viewers and operators have the same token: give each role its own.")
 

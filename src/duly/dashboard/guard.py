@@ -22,7 +22,7 @@ from starlette.requests import HTTPConnection, cookie_parser
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from duly.dashboard.departures import Departures
-from duly.dashboard.door import SESSION, Authenticate, Door, Patience, Role, Visitor
+from duly.dashboard.door import SESSION, Authenticate, Door, Patience, Role, Session, Visitor
 from duly.errors import StoreError
 from duly.urls import masked
 
@@ -105,15 +105,15 @@ class Guest:
     visitor: Visitor | None
     csrf: str
     form: Mapping[str, list[str]]
-    session: str = ""
-    """Which one, of those who signed in here."""
+    session: Session | None = None
+    """Of those who signed in here."""
 
 
 class Known(NamedTuple):
     """Who sends a request, and by what that is known."""
 
     visitor: Visitor | None
-    session: str = ""
+    session: Session | None = None
     by_token: bool = False
 
 
@@ -193,14 +193,14 @@ class Guard:
         entrance = self._entrance
         text = cookies.get(entrance.cookie_name(scope, "session"), "")
         session = entrance.door.read_session(text, entrance.now()) if text else None
-        if session is not None and not await self._has_left(session.id):
-            return Known(session.visitor, session.id)
+        if session is not None and not await self._has_left(session):
+            return Known(session.visitor, session)
         if entrance.authenticate is None:
             return Known(None)
         found = entrance.authenticate(HTTPConnection(scope))
         return Known(await found if inspect.isawaitable(found) else found)
 
-    async def _has_left(self, session: str) -> bool:
+    async def _has_left(self, session: Session) -> bool:
         try:
             return await run_in_threadpool(self._entrance.departures.has, session)
         except StoreError as error:
