@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.contract.arrange import KEY, put, put_one, request, settle, start
+from dataclasses import replace
 
+import pytest
+from tests.contract.arrange import HOUR, KEY, TASK, ask, claim, put, put_one, request, settle, start
+
+from duly.fingerprints import fingerprint
 from duly.job import State
-from duly.lifecycle import Fail
-from duly.stores.contract import Selection, Store
+from duly.lifecycle import Done, Fail
+from duly.stores.contract import Lane, Page, Selection, Store
 from duly.stores.reports import Found, Search
 
 
@@ -86,6 +89,55 @@ def test_a_search_goes_only_so_deep_and_says_where_to_go_on(store: Store) -> Non
     rest = search(store, KEY, before=shallow.next)
 
     assert (ids(shallow), ids(rest), rest.next) == ([], ["wanted"], None)
+
+
+SELECTIONS = {
+    "all": Selection(),
+    "a state": Selection(states=(State.DONE,)),
+    "another state": Selection(states=(State.FAILED,)),
+    "what waits": Selection(states=(State.WAITING,)),
+    "live and ended": Selection(states=(State.WAITING, State.FAILED)),
+    "a task": Selection(tasks=("other",)),
+    "a task that failed": Selection(tasks=("other",), states=(State.FAILED,)),
+    "a queue": Selection(queues=("io",), states=(State.DONE,)),
+    "an error": Selection(error="lookup"),
+    "an error of a task": Selection(error="lookup", tasks=("other",)),
+    "a cause": Selection(fingerprint=fingerprint("LookupError: no Ann")),
+    "no such task": Selection(tasks=("nobody",)),
+}
+
+
+def stretches(store: Store, selection: Selection, text: str) -> list[str]:
+    """What is found, a few jobs at a time and few looked at for each time."""
+    seen: list[str] = []
+    before: int | None = None
+    for _ in range(30):
+        found = store.run(store.search(selection, Search(text, limit=3, depth=4, before=before)))
+        assert len(found.jobs) <= 3
+        seen, before = seen + ids(found), found.next
+        if before is None:
+            return seen
+    raise AssertionError(f"A search for {selection} does not end.")
+
+
+@pytest.mark.parametrize("text", ["", "job"])
+def test_stretch_after_stretch_a_search_passes_every_job_once(store: Store, text: str) -> None:
+    for number in range(24):
+        task, queue = "other" if number % 7 == 0 else TASK, "io" if number % 5 == 0 else "cpu"
+        wanted = request(arguments=f'[["job {number}"],{{}}]', task=task, queue=queue)
+        if number % 3:
+            ends = Fail("LookupError: no Ann" if number % 2 else "OSError: no Bob") if number % 4 else Done()
+            put_one(store, wanted)
+            [lent] = claim(store, ask(lanes=(Lane(TASK), Lane("other")))).claims
+            settle(store, lent, ends)
+        else:
+            put_one(store, replace(wanted, delay=HOUR))
+
+    found = {name: stretches(store, selection, text) for name, selection in SELECTIONS.items()}
+
+    listed = {name: store.run(store.find(selection, Page())) for name, selection in SELECTIONS.items()}
+    assert found == {name: [job.id for job in jobs] for name, jobs in listed.items()}
+    assert all(bool(jobs) is (name != "no such task") for name, jobs in found.items())
 
 
 def test_an_empty_store_has_nothing_to_search(store: Store) -> None:

@@ -26,6 +26,7 @@ from duly.dashboard.timeline import Timeline, draw
 from duly.job import FINISHED, HistoryLine, Job, State
 from duly.stores.changes import Changes
 from duly.stores.contract import Attendance, Census, Scope
+from duly.stores.reports import Found
 
 if TYPE_CHECKING:
     from duly.app import App
@@ -40,6 +41,10 @@ GUESSED_PAGES: Final = 100
 CHART: Final = timedelta(hours=1)
 FEW: Final = 50_000
 """Finished jobs that are counted while a page is made; more are counted aside (a million takes 0.2 s)."""
+STRETCH: Final = 1_000
+"""Jobs that are looked at before it is asked whether a page has waited long enough."""
+PATIENCE: Final = timedelta(milliseconds=100)
+"""How long a page looks for jobs that fit; what is older is a click away."""
 AGED: Final = timedelta(seconds=5)
 """A count older than this says so."""
 
@@ -109,7 +114,10 @@ class JobView:
     conditions: Sequence[Condition]
     sentence: str
     success: Job | None
-    """The last job of the same task, and key if it has one, that went well; only for one that did not."""
+    """The last job of the same task, and key if it has one, that went well; only for one that did not.
+
+    None also where it lies further back than a page looks.
+    """
     success_call: Any
 
 
@@ -223,15 +231,7 @@ class Desk:
 
         A job is found only by what may be seen of it: else guesses would bring hidden arguments to light.
         """
-        words, wanted = filters.words(), list[Job]()
-        for _ in range(GUESSED_PAGES):
-            found = self.app.jobs.search(text, limit=PAGE, before=before, **words)
-            seen = [self.redaction.job(job) for job in found.jobs if is_meant(job, words)]
-            wanted += [job for job in seen if self._shows(job, text) and has_error(job, filters)]
-            before = found.next
-            if wanted or before is None or len(found.jobs) < PAGE:
-                break
-        return JobPage(wanted, [self.redaction.call_text(job) for job in wanted], before)
+        return self._page(text, filters, before, PAGE)
 
     def shows(self, job: Job, text: str, filters: Filters) -> bool:
         """Whether a job can be found so by who sees no more of it than may be seen."""
@@ -244,17 +244,32 @@ class Desk:
 
     def jobs(self, filters: Filters, *, before: int | None = None, limit: int = PAGE) -> JobPage:
         """A page of jobs; the engine's own only for who asks for their queue or task."""
-        words, wanted = filters.words(), list[Job]()
-        for _ in range(GUESSED_PAGES):
-            found = self.app.jobs.list(limit=limit, before=before, **words)
-            seen = [self.redaction.job(job) for job in found if is_meant(job, words)]
-            wanted += [job for job in seen if has_error(job, filters)]
-            before = found[-1].generation if len(found) == limit else None
-            if wanted or before is None or not filters.error:
+        return self._page("", filters, before, limit)
+
+    def _page(self, text: str, filters: Filters, before: int | None, limit: int) -> JobPage:
+        """Stretch after stretch, until there is enough or the page has waited long enough for it."""
+        words, wanted, guesses, begun = filters.words(), list[Job](), 0, self.app.clock.boot()
+        while True:
+            room = limit - len(wanted)
+            found = self._stretch(text, words, before, room)
+            seen = [job for job in found.jobs if is_meant(job, words)]
+            shown = [self.redaction.job(job) for job in seen if self.shows(job, text, filters)]
+            wanted, before = [*wanted, *shown], found.next
+            if seen and not shown and len(found.jobs) == room:
+                guesses += 1
+                before = None if guesses == GUESSED_PAGES else before
+            elif self.app.clock.boot() - begun > PATIENCE.total_seconds():
                 break
-        else:
-            before = None
+            if before is None or len(wanted) == limit:
+                break
         return JobPage(wanted, [self.redaction.call_text(job) for job in wanted], before)
+
+    def _stretch(self, text: str, words: dict[str, Any], before: int | None, limit: int) -> Found:
+        """The next jobs, as far as a stretch goes; those of one key are few, and some are not placed yet."""
+        if text or "key" not in words:
+            return self.app.jobs.search(text, limit=limit, before=before, depth=STRETCH, **words)
+        jobs = self.app.jobs.list(limit=limit, before=before, **words)
+        return Found(jobs, jobs[-1].generation if len(jobs) == limit else None)
 
     def job(self, job_id: str) -> JobView:
         """One job; UnknownJob if it is not there."""
@@ -280,7 +295,7 @@ class Desk:
         if job.error is None or job.state is State.DONE:
             return None
         filters = Filters(task=(job.task,), state=("done",), key=job.key or "" if job.tick is None else "")
-        found = self.app.jobs.list(limit=1, **filters.words())
+        found = self._stretch("", filters.words(), None, 1).jobs
         return self.app.jobs.get(found[0].id) if found else None
 
 

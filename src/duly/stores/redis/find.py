@@ -20,7 +20,9 @@ from duly.stores.reports import COUNTED, TASKS_OF, FailureGroup, Found, Search
 ERROR = 19
 """Where a job, as it is sent, has its error."""
 PORTION = 500
-"""Jobs looked at by one script."""
+"""Jobs whose texts are looked at by one script."""
+AT_ONCE = 2000
+"""Jobs that one script looks at to find those of a selection."""
 PLAIN = re.compile("[a-z0-9 _.:@,-]+")
 """Letters that every JSON writes as they are, so that the server can tell where they cannot be."""
 
@@ -47,16 +49,32 @@ def find(selection: Selection, page: Page) -> Steps[list[Job]]:
 
 def search(selection: Selection, search: Search) -> Steps[Found]:
     """Free text among the jobs of a selection, a portion at a time: Lua knows no case but that of ASCII."""
+    if not search.text and not selection.error:
+        return (yield from _listed(selection, search))
     ids, following = yield from _searched(selection, search)
     if not ids:
         return Found([], following)
     return Found((yield from find(Selection(ids=tuple(ids)), Page(limit=len(ids)))), following)
 
 
+def _listed(selection: Selection, search: Search) -> Steps[Found]:
+    """All of a selection, as far as a search may go."""
+    jobs: list[Job] = []
+    before, left = search.before, search.depth
+    while left > 0:
+        values = _walk(selection, before, search.limit - len(jobs)) | {"at_once": left}
+        found, [before] = yield Statement("find", values)
+        jobs += map(read_job, found)
+        if before is None or len(jobs) == search.limit:
+            break
+        left -= AT_ONCE
+    return Found(jobs, before)
+
+
 def _searched(selection: Selection, search: Search) -> Steps[tuple[list[str], int | None]]:
     ids: list[str] = []
     last, before, left = 0, search.before, search.depth
-    texts = {"only_texts": True, "plainly": _plainly(search.text)}
+    texts = {"only_texts": True, "plainly": _plainly(search.text) or _plainly(selection.error)}
     while left > 0:
         values = _walk(selection, before, min(PORTION, left)) | texts
         found, [before] = yield Statement("find", values)

@@ -17,6 +17,7 @@ from duly.stores.postgres.operations.arrays import integers, stored, stored_or_n
 from duly.stores.postgres.operations.lanes import Track
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
+from duly.stores.tables.searching import FIRST
 
 SQL = statements("select")
 
@@ -29,14 +30,43 @@ def matching(
     selection: Selection,
     *,
     before: int | None = None,
+    since: int = FIRST,
     limit: int | None = None,
     spares: Collection[str] = (),
 ) -> Steps[list[int]]:
     """The generations of the jobs selected, but for those in the queues spared."""
-    page = {"before": NEVER if before is None else before, "limit": limit}
+    page = {"before": NEVER if before is None else before, "since": since, "limit": limit}
     selected = yield from _parameters(world, selection, spares)
     found = yield Statement(SQL[_statement(selection, spares)], selected | page)
     return [generation for (generation,) in found]
+
+
+def reach(selection: Selection, before: int | None, window: int) -> Steps[int]:
+    """From which generation on no more than so many ended jobs are looked at to find those selected.
+
+    What is live stands in tables of its own, and ids and keys have an index: these are looked at as they are.
+    """
+    statement = _measure(selection)
+    if statement is None:
+        return FIRST
+    values = {
+        "before": NEVER if before is None else before,
+        "others": window - 1,
+        "fingerprint": selection.fingerprint,
+        "state": selection.states[0] if selection.states else None,
+    }
+    found = yield Statement(SQL[statement], values)
+    return found[0][0] if found else FIRST
+
+
+def _measure(selection: Selection) -> str | None:
+    """The statement that tells how far so many ended jobs reach; None where there are not many."""
+    statement = _statement(selection, ())
+    if statement == "standing":
+        ended = FINISHED & set(selection.states or State)
+        is_listed = len(selection.states) == 1 and State.DONE not in ended
+        return None if not ended else "reach_of_state" if is_listed else "reach"
+    return {"by_fingerprint": "reach_of_fingerprint", "by_error": "reach_of_errors"}.get(statement)
 
 
 def counted(world: World, selection: Selection) -> Steps[int]:
@@ -75,7 +105,7 @@ def _parameters(world: World, selection: Selection, spares: Collection[str]) -> 
         "is_waiting": State.WAITING in states,
         "is_running": State.RUNNING in states,
         "is_ended": bool(FINISHED & set(states)),
-        "is_unwell": bool(FINISHED & set(states) - {State.DONE}),
+        **{f"is_{state}": state in states for state in FINISHED},
     }
 
 

@@ -2,7 +2,8 @@
 
 -- name: newest
 /* planned anew */
-select generation from {schema}.job where generation < %(before)s order by generation desc limit %(limit)s
+select generation from {schema}.job
+where generation < %(before)s and generation >= %(since)s order by generation desc limit %(limit)s
 
 -- name: by_id
 select job.generation
@@ -44,7 +45,7 @@ limit %(limit)s
 select generation
 from (
     (select ended.generation from {schema}.ended
-    where ended.fingerprint = %(fingerprint)s and ended.generation < %(before)s
+    where ended.fingerprint = %(fingerprint)s and ended.generation < %(before)s and ended.generation >= %(since)s
         and (%(error)s::text is null or strpos(lower(ended.error), %(error)s) > 0)
         and ended.state = any (%(states)s::text[])
         and (%(lanes)s::int4[] is null or ended.lane = any (%(lanes)s::int4[]))
@@ -53,7 +54,7 @@ from (
     (select job.generation
     from {schema}.job
     left join {schema}.running on running.generation = job.generation
-    where job.fingerprint = %(fingerprint)s and job.generation < %(before)s
+    where job.fingerprint = %(fingerprint)s and job.generation < %(before)s and job.generation >= %(since)s
         and (%(error)s::text is null or strpos(lower(job.error), %(error)s) > 0)
         and not exists (select 1 from {schema}.ended where ended.generation = job.generation offset 0)
         and case when running.generation is null then 'waiting' else 'running' end = any (%(states)s::text[])
@@ -66,49 +67,63 @@ limit %(limit)s
 /* planned anew */
 select generation
 from (
-    select ended.generation from {schema}.ended
+    (select ended.generation from {schema}.ended
     where ended.error is not null and strpos(lower(ended.error), %(error)s) > 0
+        and ended.generation < %(before)s and ended.generation >= %(since)s
         and ended.state = any (%(states)s::text[])
         and (%(lanes)s::int4[] is null or ended.lane = any (%(lanes)s::int4[]))
+    order by ended.generation desc limit %(limit)s)
     union all
-    select job.generation
+    (select job.generation
     from {schema}.job
     left join {schema}.running on running.generation = job.generation
     where job.error is not null and strpos(lower(job.error), %(error)s) > 0
-        and not exists (select 1 from {schema}.ended where ended.generation = job.generation)
+        and job.generation < %(before)s and job.generation >= %(since)s
+        and not exists (select 1 from {schema}.ended where ended.generation = job.generation offset 0)
         and case when running.generation is null then 'waiting' else 'running' end = any (%(states)s::text[])
-        and (%(lanes)s::int4[] is null or job.lane = any (%(lanes)s::int4[]))) as found
-where generation < %(before)s
+        and (%(lanes)s::int4[] is null or job.lane = any (%(lanes)s::int4[]))
+    order by job.generation desc limit %(limit)s)) as found
 order by generation desc
 limit %(limit)s
 
 -- name: standing
+-- Each state by itself: an index by state and generation is in order for one state only.
 /* planned anew */
 select generation
 from (
     (select generation from {schema}.ready
         where %(is_waiting)s and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[]))
-            and generation < %(before)s
+            and generation < %(before)s and generation >= %(since)s
         order by generation desc limit %(limit)s)
     union all
     (select generation from {schema}.parked
         where %(is_waiting)s and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[]))
-            and generation < %(before)s
+            and generation < %(before)s and generation >= %(since)s
         order by generation desc limit %(limit)s)
     union all
     (select generation from {schema}.running
         where %(is_running)s and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[]))
-            and generation < %(before)s
+            and generation < %(before)s and generation >= %(since)s
         order by generation desc limit %(limit)s)
     union all
     (select generation from {schema}.ended
-        where %(is_ended)s and state = 'done' and 'done' = any (%(states)s::text[])
-            and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])) and generation < %(before)s
+        where %(is_done)s and state = 'done' and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[]))
+            and generation < %(before)s and generation >= %(since)s
         order by generation desc limit %(limit)s)
     union all
     (select generation from {schema}.ended
-        where %(is_unwell)s and state <> 'done' and state = any (%(states)s::text[])
-            and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])) and generation < %(before)s
+        where %(is_failed)s and state = 'failed' and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[]))
+            and generation < %(before)s and generation >= %(since)s
+        order by generation desc limit %(limit)s)
+    union all
+    (select generation from {schema}.ended
+        where %(is_cancelled)s and state = 'cancelled' and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[]))
+            and generation < %(before)s and generation >= %(since)s
+        order by generation desc limit %(limit)s)
+    union all
+    (select generation from {schema}.ended
+        where %(is_skipped)s and state = 'skipped' and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[]))
+            and generation < %(before)s and generation >= %(since)s
         order by generation desc limit %(limit)s)) as found
 order by generation desc
 limit %(limit)s
@@ -125,3 +140,24 @@ select
     + (select count(*) from {schema}.ended
         where %(is_ended)s and state = any (%(states)s::text[])
             and (%(lanes)s::int4[] is null or lane = any (%(lanes)s::int4[])))
+
+-- name: reach
+-- How far so many ended jobs reach: the generation of the last of them.
+select generation from {schema}.ended
+where generation < %(before)s
+order by generation desc offset %(others)s limit 1
+
+-- name: reach_of_state
+select generation from {schema}.ended
+where state = %(state)s and state <> 'done' and generation < %(before)s
+order by generation desc offset %(others)s limit 1
+
+-- name: reach_of_fingerprint
+select generation from {schema}.ended
+where fingerprint = %(fingerprint)s and generation < %(before)s
+order by generation desc offset %(others)s limit 1
+
+-- name: reach_of_errors
+select generation from {schema}.ended
+where error is not null and generation < %(before)s
+order by generation desc offset %(others)s limit 1

@@ -1,12 +1,14 @@
 -- find: jobs of a selection, newest request first; reads, never changes. One call looks at a bounded number
 -- of jobs: the second answer says below which generation to go on, or null at the end.
 -- [[job, …], [where to go on]]; with `only_texts` of a job [id, generation, key, error, arguments, context].
+-- `at_once` is how many jobs may be looked at, where that is less than usual.
 -- `plainly` is a text in small letters that JSON never escapes: jobs in which it cannot stand are left out.
 
 local selecting, showing, index, rows = need("selecting", "showing", "index", "rows")
 
 local selection = selecting.read(given.selection)
 local AT_ONCE = selecting.is_narrow(selection) and not given.only_texts and 2000 or 500
+AT_ONCE = math.min(AT_ONCE, given.at_once or AT_ONCE)
 local MOST_CAUSES = 200
 local below = given.before and "(" .. whole(given.before) or "+inf"
 
@@ -52,8 +54,42 @@ local function lists()
     return names
 end
 
+-- Of everything that is listed, only what went well has no list of its own. So where none of it is among the next
+-- ones, the counts of the other lists tell, and a backlog of any length is leapt over in 20 looks.
+local function leap()
+    local others = {}
+    for _, name in ipairs({ "live", "failed", "cancelled", "skipped" }) do
+        if not index.is_wanted(name, selection.states) then
+            others[#others + 1] = prefix .. name
+        end
+    end
+    local all = prefix .. "all"
+    local count = call("ZCOUNT", all, "-inf", below)
+    local function has_wanted(place) -- among those from this place on
+        local first, wanted = call("ZRANGE", all, place, place, "WITHSCORES")[2], count - place
+        for _, name in ipairs(others) do
+            wanted = wanted - call("ZCOUNT", name, first, below)
+        end
+        return wanted > 0, first
+    end
+    local low, high, from = 0, count - 1, nil
+    while low <= high do
+        local middle = math.floor((low + high) / 2)
+        local is_below, generation = has_wanted(middle)
+        if is_below then
+            low, from = middle + 1, generation
+        else
+            high = middle - 1
+        end
+    end
+    below = from or "-inf"
+end
+
 -- Of one list, which is most of what is walked: without the scores of all those that are passed over.
 local function next_of(name)
+    if name == "all" and selection.states then
+        leap()
+    end
     local ids = call("ZREVRANGEBYSCORE", prefix .. name, below, "-inf", "LIMIT", 0, AT_ONCE)
     local last = #ids == AT_ONCE and tonumber(call("ZSCORE", prefix .. name, ids[#ids])) or nil
     if not selecting.is_narrow(selection) then

@@ -11,10 +11,10 @@ from duly.stores.drive import Statement, Steps
 from duly.stores.reports import Found, Search
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.find import jobs_of
-from duly.stores.sqlite.operations.select import matching
+from duly.stores.sqlite.operations.select import matching, reach
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
-from duly.stores.tables.searching import generations_of
+from duly.stores.tables.searching import Slice, Walk, generations_of
 
 SQL = statements("search")
 
@@ -22,10 +22,11 @@ SQL = statements("search")
 def search(world: World, selection: Selection, search: Search) -> Steps[Found]:
     """As deep as it may go."""
 
-    def next_ones(before: int | None, limit: int) -> Steps[list[int]]:
-        return matching(selection, before=before, limit=limit)
+    def next_ones(part: Slice) -> Steps[list[int]]:
+        return matching(selection, before=part.before, since=part.since, limit=part.limit)
 
-    generations, following = yield from generations_of(search, next_ones, partial(_fitting, search))
+    walk = Walk(partial(reach, selection), next_ones, partial(_fitting, search))
+    generations, following = yield from generations_of(search, walk)
     rows = yield from world.rows(generations)
     return Found((yield from jobs_of(world, rows)), following)
 

@@ -15,6 +15,7 @@ from duly.stores.contract import Selection
 from duly.stores.drive import Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.texts import statements
+from duly.stores.tables.searching import FIRST
 
 SQL = statements("select")
 
@@ -36,11 +37,17 @@ def matching(
     selection: Selection,
     *,
     before: int | None = None,
+    since: int = FIRST,
     limit: int = EVERYTHING,
     spared: Sequence[str] = (),
 ) -> Steps[list[int]]:
     """The generations of the jobs selected, but for those in spared queues."""
-    page = {"before": NEVER if before is None else before, "limit": limit, "spared": pack(spared)}
+    page = {
+        "before": NEVER if before is None else before,
+        "since": since,
+        "limit": limit,
+        "spared": pack(spared),
+    }
     named = _named(selection)
     if named is not None:
         found = yield Statement(SQL[named], _parameters(selection) | page)
@@ -49,6 +56,20 @@ def matching(
         found = yield Statement(SQL["newest"], page)
         return [generation for (generation,) in found]
     return (yield from _newest_of_groups(selection, page, spared))
+
+
+def reach(selection: Selection, before: int | None, window: int) -> Steps[int]:
+    """From which generation on no more than so many jobs are looked at to find those selected.
+
+    Only an error has to be looked for among others; everything else is where an index says it is.
+    """
+    named = _named(selection)
+    if named not in ("by_fingerprint", "by_error"):
+        return FIRST
+    values = {"before": NEVER if before is None else before, "others": window - 1}
+    statement = Statement(SQL[f"reach_{named}"], values | {"fingerprint": selection.fingerprint})
+    found = yield statement
+    return found[0][0] if found else FIRST
 
 
 def counted(selection: Selection) -> Steps[int]:

@@ -30,7 +30,7 @@ order by generation desc limit :limit
 
 -- name: by_fingerprint
 select generation from duly_job indexed by duly_job_fingerprint
-where fingerprint = :fingerprint and generation < :before
+where fingerprint = :fingerprint and generation < :before and generation >= :since
     and (:error is null or instr(error_folded, :error) > 0)
     and (:tasks is null or task in (select value from json_each(:tasks)))
     and (:states is null or state in (select value from json_each(:states)))
@@ -40,7 +40,7 @@ order by generation desc limit :limit
 
 -- name: by_error
 select generation from duly_job indexed by duly_job_error
-where error is not null and generation < :before
+where error is not null and generation < :before and generation >= :since
     and instr(error_folded, :error) > 0
     and (:tasks is null or task in (select value from json_each(:tasks)))
     and (:states is null or state in (select value from json_each(:states)))
@@ -103,3 +103,14 @@ where state = 'waiting' and queue = :queue and task = :task
 -- name: count_ended_in
 select count(*) from duly_job indexed by duly_job_ended
 where state not in ('waiting', 'running') and queue = :queue and task = :task and state = :state
+
+-- name: reach_by_fingerprint
+-- How far so many jobs reach: the generation of the last of them.
+select generation from duly_job indexed by duly_job_fingerprint
+where fingerprint = :fingerprint and generation < :before
+order by generation desc limit 1 offset :others
+
+-- name: reach_by_error
+select generation from duly_job indexed by duly_job_error
+where error is not null and generation < :before
+order by generation desc limit 1 offset :others
