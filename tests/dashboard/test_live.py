@@ -10,11 +10,15 @@ import pytest
 from starlette.testclient import TestClient
 from tests.dashboard.arrange import Shop
 
+from duly.dashboard.charts import MARKS, marks
 from duly.dashboard.desk import Desk
 from duly.dashboard.keeping import Aside, Kept
 from duly.dashboard.live import BEAT, LONGEST, STREAMS, Live, Sample, drain
 from duly.dashboard.redaction import Redaction
+from duly.stores.contract import Attendance, WorkerCard
 from duly.worker.sounding import Sounding
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
 def live_of(shop: Shop, *, beat: timedelta = BEAT, longest: timedelta = LONGEST) -> Live:
@@ -178,3 +182,33 @@ def test_what_is_not_counted_yet_is_not_said_to_be_none(
     assert "they are being counted" in page
     assert '<span class="number" data-count="done">…</span>' in page
     assert "done" not in looked["jobs"]
+
+
+def worker(minute: float, version: str = "1.0", *, is_alive: bool = True) -> Attendance:
+    started_at = NOON + timedelta(minutes=minute)
+    return Attendance(WorkerCard(str(minute), "w", "web-1", 1, started_at, version=version), NOON, is_alive)
+
+
+def test_workers_that_start_one_after_the_other_are_one_mark() -> None:
+    found = marks([worker(11.5, "1.1"), worker(0), worker(10, "1.1"), worker(0.9), worker(11, "1.1")])
+
+    assert [(mark.at, mark.label) for mark in found] == [
+        (NOON, "2 started, 1.0"),
+        (NOON + timedelta(minutes=10), "3 started, 1.1"),
+    ]
+
+
+def test_the_dead_leave_no_mark_and_of_many_the_latest_are_shown() -> None:
+    found = marks([worker(minute, "", is_alive=minute != 0) for minute in range(0, 100, 10)])
+
+    assert [mark.label for mark in found] == ["1 started"] * MARKS
+    assert found[-1].at == NOON + timedelta(minutes=90)
+
+
+def test_a_look_tells_when_workers_started(shop: Shop) -> None:
+    card = WorkerCard("a", "w", "web-1", 1, shop.clock.now(), version="1.0")
+    shop.app.store.run(shop.app.store.renew(card, [], timedelta(minutes=1)))
+
+    [[at, label]] = live_of(shop).look()["marks"]
+
+    assert (at, label) == (round(shop.clock.now().timestamp(), 1), "1 started, 1.0")

@@ -1,15 +1,56 @@
-"""Points of charts as documents."""
+"""Points and marks of charts as documents."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 from duly.cli.words import stamp
 from duly.pulse import BOUNDS, Point, Spread
+from duly.stores.contract import Attendance, WorkerCard
 
 WELL: Final = frozenset({"done", "again", "stop", "skip"})
 BADLY: Final = frozenset({"fail", "retry", "crash", "lost"})
 """Every other outcome (a wait that was asked for, a hand-back, a cancel) is neither."""
+
+
+APART: Final = timedelta(minutes=1)
+"""Starts that follow each other more closely are one mark: a deploy restarts workers one after the other."""
+MARKS: Final = 5
+"""The latest: workers that are recycled start all day."""
+
+
+class Mark(NamedTuple):
+    """When workers that live were started, which is where a deploy shows."""
+
+    at: datetime
+    """The first of them."""
+    workers: int
+    versions: tuple[str, ...]
+    """Of Duly."""
+
+    @property
+    def label(self) -> str:
+        """As it stands beside its line."""
+        return " ".join([f"{self.workers} started,", *self.versions]).rstrip(",")
+
+
+def marks(workers: Iterable[Attendance]) -> list[Mark]:
+    """Oldest first."""
+    found: list[list[WorkerCard]] = []
+    cards = (one.card for one in workers if one.has_lease)
+    for card in sorted(cards, key=lambda card: card.started_at):
+        if found and card.started_at - found[-1][-1].started_at <= APART:
+            found[-1].append(card)
+        else:
+            found.append([card])
+    return [_mark(cards) for cards in found[-MARKS:]]
+
+
+def _mark(cards: Sequence[WorkerCard]) -> Mark:
+    versions = sorted({card.version for card in cards if card.version})
+    return Mark(cards[0].started_at, len(cards), tuple(versions))
 
 
 def point_row(point: Point) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from starlette.concurrency import run_in_threadpool
 
 from duly.cli.words import stamp
+from duly.dashboard.charts import marks
 from duly.dashboard.desk import Desk, Summary
 from duly.job import State
 
@@ -62,6 +63,7 @@ class Live:
             "workers": len(summary.live_workers),
             "alarms": len(summary.alarms),
             "sample": _plain(sample),
+            "marks": [[round(mark.at.timestamp(), 1), mark.label] for mark in marks(summary.seen.workers)],
         }
 
     def version(self) -> str:

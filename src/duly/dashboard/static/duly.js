@@ -78,6 +78,25 @@
     late: { from: "looks", reach: 3600, lines: [["failed", 3]] },
   };
   const rows = { pulse: [], looks: [] };
+  let marks = []; // when workers started, with a few words
+  const drawMarks = (plot) => {
+    const { ctx, bbox } = plot, pixel = window.devicePixelRatio || 1;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = colour("soft");
+    ctx.lineWidth = pixel;
+    ctx.font = `${10 * pixel}px system-ui`;
+    ctx.textBaseline = "top";
+    for (const [at, label] of marks) {
+      const x = Math.round(plot.valToPos(at, "x", true)) + 0.5;
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.setLineDash([3 * pixel, 3 * pixel]);
+      ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
+      const fits = x + ctx.measureText(label).width + 4 * pixel < bbox.left + bbox.width;
+      ctx.textAlign = fits ? "left" : "right";
+      ctx.fillText(label, x + (fits ? 4 : -4) * pixel, bbox.top);
+    }
+    ctx.restore();
+  };
   const clock = (tick) => new Date(tick * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   const draw = (place) => {
     const { from, reach, lines } = seriesOf[place.dataset.plot];
@@ -86,6 +105,7 @@
       width: place.clientWidth, height: 150, padding: [8, 8, 0, 0], cursor: { y: false }, legend: { show: false },
       scales: { x: { range: (_, low, high) => [high - reach, high] }, y: { range: (_, low, high) => [0, Math.max(high || 0, 0.1) * 1.1] } },
       axes: [{ ...axis, size: 26, space: 80, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 46, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) }],
+      hooks: { draw: [drawMarks] },
       series: [{}, ...lines.map(([name]) => ({ label: name, stroke: colour(name), fill: `${colour(name)}1a`, width: 1.5, spanGaps: false }))],
     };
     const columns = [rows[from].map((row) => row[0]), ...lines.map(([, index]) => rows[from].map((row) => row[index]))];
@@ -95,6 +115,7 @@
     for (const plot of plots.splice(0)) plot.destroy();
     for (const place of $$(".plot")) {
       place.replaceChildren();
+      place.dataset.marks = marks.length;
       if (rows[seriesOf[place.dataset.plot].from].length < 2) {
         const note = document.createElement("p");
         note.className = "empty";
@@ -111,13 +132,14 @@
   };
   const startCharts = async () => {
     if (!window.uPlot || !$(".plot")) return;
-    try { const look = await fetchLook(); rows.looks = look ? look.samples : []; await fetchPulse(); } catch { say("lost", "no answer"); }
+    try { const look = await fetchLook(); rows.looks = look ? look.samples : []; marks = look ? look.marks : []; await fetchPulse(); } catch { say("lost", "no answer"); }
     drawAll();
     let looks = 0;
     document.addEventListener("duly:look", async (event) => {
       const row = event.detail.sample;
       if (rows.looks.length && rows.looks[rows.looks.length - 1][0] >= row[0]) return;
       rows.looks = [...rows.looks, row].slice(-2000);
+      marks = event.detail.marks;
       looks += 1;
       if (looks % 5 === 0) await fetchPulse().catch(() => say("lost", "no answer"));
       drawAll();
