@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -307,8 +308,15 @@ class Driver:
         return self._with_migrator(lambda migrator: migrator.pending())
 
     def check_schema(self) -> None:
-        """Raise `SchemaMismatch` when the schema was migrated for newer code since we opened it."""
-        self._with_migrator(lambda migrator: migrator.check())
+        """Raise `SchemaMismatch` when the schema was migrated for newer code since we opened it.
+
+        A worker asks with every beat, so on a connection that is there: opening one costs more than asking.
+        """
+        if self._pool is not None:
+            # One that is gone is no answer: a new one is asked instead.
+            with suppress(psycopg.Error), self._pool.lent() as wire:
+                return self._migrator(wire).check()
+        return self._with_migrator(lambda migrator: migrator.check())
 
     def migrate(self) -> list[str]:
         """Run every pending migration, those that take something away included, and name them."""

@@ -27,6 +27,12 @@ def notice() -> Steps[Notice | None]:
     return Notice(Stage(found[0][0]), *found[0][1:]) if found else None
 
 
+def at_the_door(world: World) -> Steps[Notice | None]:
+    """What hung there as the operation began: every one asks for that with its first words."""
+    yield from ()
+    return world.moment.notice
+
+
 def arrived() -> Steps[str | None]:
     """The move that filled this schema last."""
     found = yield Statement(SQL["note_of"], {"kind": RECORDS, "name": ARRIVED})

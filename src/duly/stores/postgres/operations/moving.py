@@ -13,7 +13,7 @@ class Movable(Operations):
     """Everything a PostgreSQL store can do."""
 
     def notice(self) -> Operation[Notice | None]:
-        return self._reading("notice", lambda _: house.notice())
+        return self._reading("notice", house.at_the_door)
 
     def arrived(self) -> Operation[str | None]:
         return self._reading("arrived", lambda _: house.arrived())
