@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from tests.dashboard.arrange import OPERATOR, VIEWER, Browser, Shop
 
 from duly import State
-from duly.dashboard import Role, Visitor
-from duly.dashboard.door import REMEMBERED, TOGETHER, TRIES, Door, Patience, neighbourhood
+from duly.dashboard import Role, Visitor, departures
+from duly.dashboard.door import TOGETHER, TRIES, Door, Session
 from duly.dashboard.guard import LARGEST_OF_STRANGERS, Message, Receive, Scope, Send
 from duly.dashboard.site import ASKED_EVERY, gone
 
@@ -81,53 +81,12 @@ def test_guesses_from_everywhere_are_counted_together(shop: Shop) -> None:
     assert answers == [401, 429]
 
 
-def test_who_was_here_before_does_not_wait_for_what_strangers_do(shop: Shop) -> None:
-    patience = Patience(shop.clock.now)
-    patience.note_success("10.1.1.1")
-
-    for number in range(TOGETHER):
-        patience.note_failure(f"10.2.{number // 250}.{number % 250}")
-
-    assert patience.wait("10.1.1.1") == timedelta(0)
-    assert patience.wait("10.3.3.3") == timedelta(minutes=1)
-    shop.clock.advance("61s")
-    assert patience.wait("10.3.3.3") == timedelta(0)
-
-
 def test_a_session_goes_on_while_its_address_must_wait(shop: Shop) -> None:
     browser = shop.sign_in()
     for _ in range(TRIES + 1):
         browser.client.get("/api/summary", headers=bearer(WRONG))
 
     assert browser.client.get("/api/summary").status_code == 200
-
-
-def test_a_flood_of_addresses_does_not_fill_the_memory(shop: Shop) -> None:
-    patience = Patience(shop.clock.now)
-
-    for number in range(REMEMBERED + 5):
-        patience.note_failure(str(number))
-
-    assert len(patience) == REMEMBERED
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("2001:db8::1", "2001:db8::ffff:2"),
-        ("fe80::1%eth0", "fe80::2%eth1"),
-        ("::ffff:10.0.0.1", "10.0.0.1"),
-    ],
-)
-def test_addresses_of_one_network_are_one(one: str, other: str) -> None:
-    assert neighbourhood(one) == neighbourhood(other)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"), [("2001:db8::1", "2001:db8:0:1::1"), ("10.0.0.1", "10.0.0.2"), ("a", "b")]
-)
-def test_addresses_of_several_networks_are_several(one: str, other: str) -> None:
-    assert neighbourhood(one) != neighbourhood(other)
 
 
 def test_a_viewers_session_tells_nothing_of_the_operators_token() -> None:
@@ -167,6 +126,19 @@ def test_each_sign_in_opens_a_session_of_its_own_and_ends_alone(shop: Shop) -> N
     first.submit("/logout")
 
     assert second.client.get("/api/summary").status_code == 200
+
+
+def test_viewers_cannot_push_an_operators_departure_away(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(departures, "MOST", 2)
+    left = departures.Departures(shop.app)
+    operator, *viewers = (Session(Visitor("ann", Role.OPERATOR), "1"), Session(Visitor("eve"), "2"))
+
+    left.note(operator)
+    for viewer in viewers * 3:
+        left.note(viewer)
+
+    assert left.has(operator)
+    assert departures.Departures(shop.app).has(operator)  # as another process would read it
 
 
 def test_a_cookie_of_another_application_does_not_hide_ours(shop: Shop) -> None:

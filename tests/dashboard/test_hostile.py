@@ -38,6 +38,8 @@ PAGES = (
     "/jobs/{name}",
     "/schedule?name={name}&cron={name}&timezone={name}",
     "/login?next={name}",
+    "/bulk/1?expected={name}&text={name}",
+    "/bulk/{name}",
 )
 
 
