@@ -12,6 +12,7 @@ from tests.stories.desk import Desk, paid
 
 from duly import Duly
 from duly.cli import main
+from duly.cli.words import operator
 
 
 @pytest.fixture
@@ -52,6 +53,8 @@ def test_reconciling_tells_of_its_progress_and_of_how_tasks_stand(
 
     [row] = json.loads(capsys.readouterr().out)["reactions"]
     assert (row["task"], row["state"], row["matched"], row["reconciled"]) == ("receipt", "active", 1, 1)
+    [deed] = exact_app.audit.list()
+    assert (deed.order, deed.about, deed.by) == ("reconcile", {"task": ["receipt"]}, operator())
     assert not row["is_reconciling"]
 
 

@@ -14,7 +14,7 @@ from duly.cli.parser import Arguments, Parser
 from duly.cli.progress import Progress
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
-from duly.cli.words import counted, relative, shown, stamp
+from duly.cli.words import counted, operator, relative, shown, stamp
 from duly.errors import UnknownTask
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run(args: Arguments) -> int:
             answer(args, {"would_run": runs}, "\n".join(lines) or "no reactive tasks")
             return Exit.OK
         for view in views:
-            app.reactions.reconcile(view.task)
+            app.reactions.reconcile(view.task, by=operator())
         if args.wait:
             _watch(app, {view.task for view in views})
         views = _chosen(app, args.task)
