@@ -285,6 +285,7 @@ def test_an_order_tells_how_far_it_is_and_goes_on_without_its_browser(
     browser.open(page)
     working, written = browser.text, browser.page
     elsewhere.open(page)
+    audited = browser.open("/audit")
     gate.may_go_on.set()
     wait_for_orders()
     browser.open(page)
@@ -292,6 +293,7 @@ def test_an_order_tells_how_far_it_is_and_goes_on_without_its_browser(
     assert "Cancelled 2 jobs so far" in working
     assert 'hx-trigger="every 1s"' in written
     assert 'max="5" value="2"' in written
+    assert f'href="{page.partition("?")[0]}">unfinished' in audited
     assert "Cancelled 2 jobs so far" in elsewhere.text
     assert "Another process works at it" in elsewhere.text
     assert "Cancelled 5 jobs" in browser.text

@@ -56,7 +56,7 @@ def _listing(deeds: Sequence[Deed], now: datetime) -> str:
             shown(deed.by),
             shown(deed.order),
             f"{deed.changed:,}",
-            f"{deed.refused:,}" if deed.is_complete else "cut short",
+            f"{deed.refused:,}" if deed.is_complete else "unfinished",
             shown(about_text(deed.about)),
         ]
         for deed in deeds

@@ -158,7 +158,7 @@ class Pages:
         deeds = self._desk.audit(before=before)
         following = deeds[-1].number if len(deeds) == PAGE else None
         return self._render.page(
-            request, "audit.html", deeds=deeds, before=following, is_first=before is None
+            request, "audit.html", deeds=deeds, verbs=VERBS, before=following, is_first=before is None
         )
 
 
