@@ -328,6 +328,23 @@ def test_an_order_is_cut_short_when_the_dashboard_stops_and_says_so(
     assert (deed.changed, deed.is_complete) == (4, False)
 
 
+def test_of_many_orders_at_a_time_the_last_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errands, "MOST", 1)
+    may_end, desk = threading.Event(), errands.Errands()
+
+    def slow(errand: errands.Errand) -> None:
+        errand.begin(1)
+        may_end.wait()
+
+    first = desk.send(slow)
+    second = desk.send(lambda errand: errand.begin(2))
+    ends = first.is_ended.is_set(), second.is_ended.is_set()
+    may_end.set()
+
+    assert ends == (False, True)
+    assert first.result() is first.outcome
+
+
 def test_an_order_that_finds_nobody_any_more_says_so(shop: Shop) -> None:
     [failed] = shop.fail(1)
     browser = shop.sign_in()

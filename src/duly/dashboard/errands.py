@@ -15,6 +15,8 @@ from typing import Final
 from duly.bulk import Outcome
 from duly.jobs import Acted
 
+MOST: Final = 10
+"""Threads at a time; of further orders whoever gives them waits for the end."""
 KEPT: Final = 20
 """Errands whose refusals can be told one by one; of older ones the audit knows how many."""
 
@@ -84,9 +86,12 @@ class Errands:
 
     def send(self, work: Work) -> Errand:
         """Begin; answers once there is a line in the audit, or all is over."""
-        errand = Errand()
+        errand, is_crowded = Errand(), len(_under_way) >= MOST
         _under_way.add(errand)
-        threading.Thread(target=errand.carry_out, args=(work,), name="duly-order").start()
+        if is_crowded:
+            errand.carry_out(work)
+        else:
+            threading.Thread(target=errand.carry_out, args=(work,), name="duly-order").start()
         errand.is_begun.wait()
         if errand.number is not None:
             self._remember(errand.number, errand)
