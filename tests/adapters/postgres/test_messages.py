@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import psycopg
 import pytest
@@ -12,7 +13,9 @@ from tests.adapters.postgres.arrange import asking, claim, ended, eventually, fi
 from duly.job import Claim, Decision, Fence, State
 from duly.lifecycle import Settled
 from duly.stores.contract import Cancel, Scope, Selection, Settlement, Switch, Turned
+from duly.stores.drive import Row
 from duly.stores.postgres import PostgresStore
+from duly.stores.postgres.message import Part
 from duly.stores.postgres.wire import Wire
 
 
@@ -61,6 +64,30 @@ def test_a_plain_request_takes_one_message(store: PostgresStore, spoken: list[st
 
     assert placed.decision is Decision.CREATED
     assert spoken == ["say"]
+
+
+def test_messages_are_planned_once_though_they_are_about_single_jobs(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wires: list[Wire] = []
+    speak = Wire.say
+
+    def overheard(self: Wire, parts: Sequence[Part]) -> list[list[Row]]:
+        wires.append(self)
+        return speak(self, parts)
+
+    monkeypatch.setattr(Wire, "say", overheard)
+    warm(store)
+    for _ in range(7):  # the server has made up its mind after five
+        turn(store, *ended(*lend(store, 1)))
+
+    planned = wires[-1].perform(
+        b"select generic_plans > 0, custom_plans from pg_prepared_statements "
+        b"where not from_sql and name like 'duly%'",
+        None,
+    )
+    assert planned.count((True, 0)) == 3  # a put, an end, a claim
+    assert not [each for each in planned if each[0] and each[1]]
 
 
 def test_a_turn_takes_one_message(store: PostgresStore, spoken: list[str]) -> None:
