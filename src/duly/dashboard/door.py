@@ -114,7 +114,7 @@ def _signed(token: str, text: str) -> str:
     return hmac.new(_key(token), text.encode(), sha256).hexdigest()
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=1024)
 def _key(token: str) -> bytes:
     """What signs the sessions of one token: slow to make, or who has a session could try tokens at leisure.
 
