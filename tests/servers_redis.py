@@ -114,7 +114,7 @@ class RedisServer:
         return connected(str(self.socket))
 
     def _await_answer(self) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
                 with self.client() as client:

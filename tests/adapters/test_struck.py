@@ -16,7 +16,7 @@ from duly.stores.contract import Store
 from duly.stores.drive import Operation, Steps
 from duly.testing import VirtualClock
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Slow:

@@ -131,16 +131,16 @@ def is_done(*names: str) -> bool:
 def test_old_and_new_workers_share_the_work_while_the_schema_grows(deploy: Deploy) -> None:
     deploy.enqueue("one")
     old = deploy.worker("old")
-    until(lambda: len(pids()) == 1, timeout=20)
+    until(lambda: len(pids()) == 1)
 
     deploy.new_worker()
     deploy.enqueue("two")
-    until(lambda: len(pids()) == 2, timeout=20)
+    until(lambda: len(pids()) == 2)
     for name in ("one", "two", "three", "four"):
         deploy.let(name)
     deploy.enqueue("three", "four")
 
-    until(lambda: is_done("one", "two", "three", "four"), timeout=20)
+    until(lambda: is_done("one", "two", "three", "four"))
     assert "taken over" not in old.log
     assert str(old.pid) in pids()
 
@@ -148,22 +148,22 @@ def test_old_and_new_workers_share_the_work_while_the_schema_grows(deploy: Deplo
 def test_a_contraction_ends_the_old_worker_after_its_work_and_the_new_goes_on(deploy: Deploy) -> None:
     deploy.enqueue("one")
     old = deploy.worker("old")
-    until(lambda: len(pids()) == 1, timeout=20)
+    until(lambda: len(pids()) == 1)
     new = deploy.new_worker()
     deploy.enqueue("two")
-    until(lambda: len(pids()) == 2, timeout=20)
+    until(lambda: len(pids()) == 2)
     deploy.enqueue("three")
 
     printed = deploy.new("migrate", "--url", deploy.place.url)
-    until(lambda: "newer code has taken over" in old.log, timeout=20)
+    until(lambda: "newer code has taken over" in old.log)
     deploy.let("one")
 
     assert "applied: 0003_removal" in printed
-    assert old.wait(20) == 0
+    assert old.wait(60) == 0
     assert "serves schema level 3 and later" in old.log
     deploy.let("two")
     deploy.let("three")
-    until(lambda: is_done("one", "two", "three"), timeout=20)
+    until(lambda: is_done("one", "two", "three"))
     assert errands.lines("finished")[-1].split()[1] == str(new.pid)
 
 
@@ -195,7 +195,7 @@ def test_a_process_of_old_code_that_starts_too_late_ends_with_a_clear_line(deplo
 
     late = deploy.worker("late")
 
-    assert late.wait(20) == 0
+    assert late.wait(60) == 0
     assert "newer code has taken over" in late.log
 
 

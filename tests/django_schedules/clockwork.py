@@ -86,7 +86,7 @@ class Clockwork:
 
 def give_up() -> None:
     """Sweep until what nobody completes was handed over as often as allowed."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not executions.ledger().count()[ReceiptState.EXHAUSTED]:
         assert time.monotonic() < until
         executions.ledger().sweep()

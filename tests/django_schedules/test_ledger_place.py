@@ -121,7 +121,7 @@ def test_of_two_deliveries_at_once_one_runs_and_the_other_returns_at_once(ledger
     @exactly_once(ledger=ledger)
     def pay() -> str:
         is_running.set()
-        assert may_end.wait(20)
+        assert may_end.wait(60)
         marks.create(text="paid")
         return "mine"
 
@@ -134,7 +134,7 @@ def test_of_two_deliveries_at_once_one_runs_and_the_other_returns_at_once(ledger
 
     first = threading.Thread(target=deliver)
     first.start()
-    assert is_running.wait(20)
+    assert is_running.wait(60)
     second = pay(execution_id=receipt)  # while the first is in its body: it must not wait for it
     may_end.set()
     first.join(20)

@@ -168,8 +168,8 @@ def test_hundreds_of_runs_that_lose_their_lease_are_one_line(
     @app.task(name="stuck")
     def stuck() -> None:
         if not over.is_set():
-            ready.wait(10)
-            over.wait(10)
+            ready.wait(60)
+            over.wait(60)
 
     def fail(*_: Any) -> Any:
         raise AWAY
@@ -177,7 +177,7 @@ def test_hundreds_of_runs_that_lose_their_lease_are_one_line(
     with working(app):
         nothing: dict[str, Any] = {}
         stuck.enqueue_many([((), nothing)] * 100)
-        ready.wait(10)
+        ready.wait(60)
         with monkeypatch.context() as patched:
             patched.setattr(type(app.store), "run", fail)
             until(lambda: "was not renewed in time" in caplog.text)

@@ -143,7 +143,7 @@ def test_a_task_longer_than_the_grace_is_handed_back(app: Duly) -> None:
 
     with TestClient(site_of(app, grace="100ms")):
         job = endless.enqueue()
-        assert began.wait(20)
+        assert began.wait(60)
 
     view = app.jobs.get(job.id)
     assert (view.state, view.attempt) == ("waiting", 0)

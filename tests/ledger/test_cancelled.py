@@ -15,7 +15,7 @@ from duly import Ledger, Receipt, exactly_once
 
 pytestmark = pytest.mark.usefixtures("sqlite_only")
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_a_worker_that_dies_beside_its_commit_has_paid_or_not_and_the_receipt_kn
     start: Start, home: Home, ledger: Ledger, receipt: str, point: str, effects: int
 ) -> None:
     first = start("deliver", receipt, "never", DULY_FAILPOINTS=f"{point}=exit task=pay")
-    first.process.wait(20)
+    first.process.wait(60)
 
     assert len(home.effects()) == effects
     assert state(ledger, receipt) is (ReceiptState.COMPLETED if effects else ReceiptState.PENDING)

@@ -155,7 +155,7 @@ async def test_a_worker_whose_call_to_the_store_hangs_turns_red(monkeypatch: pyt
     turn, may_go_on = app.store.turn, threading.Event()
 
     def hanging(*words: Any) -> Any:
-        may_go_on.wait(10)
+        may_go_on.wait(60)
         return turn(*words)
 
     async with app.worker() as worker:

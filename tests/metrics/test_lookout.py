@@ -92,7 +92,7 @@ def test_a_store_that_hangs_keeps_no_reader(app: Duly, monkeypatch: pytest.Monke
     census = app.store.census
 
     def hanging() -> object:
-        may_answer.wait(10)
+        may_answer.wait(60)
         return census()
 
     monkeypatch.setattr(app.store, "census", hanging)

@@ -125,6 +125,24 @@ def test_later_cycles_are_traces_of_their_own_with_a_link_to_the_request(stored:
     assert second.links == [asked.id]
 
 
+def test_an_operators_retry_is_a_trace_of_its_own_with_a_link_to_the_request(
+    stored: Duly, spans: Spans
+) -> None:
+    @stored.task
+    def call() -> None:
+        raise OSError("the line is dead")
+
+    job = call.enqueue()
+    stored.run(burst=True)
+    stored.jobs.retry(job)
+    stored.run(burst=True)
+
+    asked, first, second = spans()
+    assert first.parent == asked.id
+    assert (second.parent, second.links) == (None, [asked.id])
+    assert second.trace != asked.trace
+
+
 def test_a_run_that_nobody_asked_for_begins_a_trace(app: Duly, spans: Spans) -> None:
     @app.schedule(every="1m")
     @app.task(name="tidy")

@@ -123,7 +123,7 @@ def test_workers_drain_producers_are_told_and_every_job_runs_once(way: Way) -> N
     printed, _ = mover.communicate(timeout=60)
 
     assert mover.returncode == 0, printed
-    assert old.wait(20) == 0
+    assert old.wait(60) == 0
     assert "drains and ends: This store has moved to" in old.log
     target.store.run(target.store.free(Scope.TASK, quick))
     new = way.worker(way.target, "--burst")

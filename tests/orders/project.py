@@ -180,7 +180,7 @@ class Project:
 def kill_group(worker: subprocess.Popen[bytes]) -> None:
     """The worker and whatever it started, without a word: as the kernel does when memory is out."""
     os.killpg(worker.pid, signal.SIGKILL)
-    worker.wait(10)
+    worker.wait(60)
 
 
 __all__ = ["Console", "Project", "kill_group", "running_cloud", "until"]

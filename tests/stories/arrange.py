@@ -14,7 +14,7 @@ from duly.jobs import HasId
 
 T = TypeVar("T")
 
-PATIENCE: Final = 30.0
+PATIENCE: Final = 60.0
 """Seconds after which something that should happen at once will not happen any more."""
 
 

@@ -28,7 +28,7 @@ def receipt(change: Change) -> None:
     """Notes when it began and what it saw; a slow one waits for the test in between."""
     _note("began", change.key)
     row = change.document()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while row["status"] == "slow" and not (_folder() / "go").exists():
         if time.monotonic() > deadline:
             raise TimeoutError("the test never let it go")

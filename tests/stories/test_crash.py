@@ -62,7 +62,7 @@ def test_children_die_with_their_worker(crew: Crew) -> None:
 
     worker.kill()
 
-    until(lambda: not is_running(int(pid)), timeout=1.0)
+    until(lambda: not is_running(int(pid)))
 
 
 def test_a_killed_worker_loses_nothing_that_it_held(crew: Crew) -> None:

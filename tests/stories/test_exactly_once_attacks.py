@@ -27,7 +27,7 @@ def test_a_thread_that_outlives_its_body_writes_nothing_into_the_next_run(
     failures: list[Exception] = []
 
     def write_late(connection: Any) -> None:
-        may_write.wait(10)
+        may_write.wait(60)
         try:
             effects.add(connection, 666)
         except Exception as error:
@@ -43,7 +43,7 @@ def test_a_thread_that_outlives_its_body_writes_nothing_into_the_next_run(
     def charge(run: Run) -> None:
         effects.add(run.connection, 2)
         may_write.set()
-        assert has_written.wait(10)
+        assert has_written.wait(60)
 
     with working(exact_app, concurrency=1):
         ended(exact_app, leak.enqueue())
@@ -109,7 +109,7 @@ def test_write_skew_between_two_serializable_bodies_ends_one_of_them_unharmed(
         run.connection.execute("set transaction isolation level serializable")
         ((total,),) = run.connection.execute(f"select count(*) from {effects.name}").fetchall()
         if run.epoch == 1:
-            both.wait(10)
+            both.wait(60)
         effects.add(run.connection, total)
 
     jobs = [charge.enqueue(), charge.enqueue()]

@@ -138,7 +138,7 @@ def test_a_transaction_that_idles_for_a_whole_lease_is_ended_and_tried_again(
         pytest.skip("SQLite's transactions may idle: nobody can take the job over meanwhile")
     job = charges.idle_for.enqueue(3.0)
     with working(app):
-        in_state(app, job, "done", timeout=15)
+        in_state(app, job, "done")
 
     assert effects.all() == [2]
     assert events(app.jobs.get(job)) == ["crash", "done"]

@@ -177,7 +177,7 @@ def test_an_interrupt_waits_for_what_is_shielded_and_the_next_one_strikes_again(
 
     def act() -> None:
         is_inside.set()
-        assert may_leave.wait(5)
+        assert may_leave.wait(60)
         seen.append("whole")
 
     def body() -> None:
@@ -193,13 +193,13 @@ def test_an_interrupt_waits_for_what_is_shielded_and_the_next_one_strikes_again(
 
     pool, has_ended = Threads(1), threading.Event()
     token = pool.submit(body, lambda _value, _failure: has_ended.set())
-    assert is_inside.wait(5)
+    assert is_inside.wait(60)
     is_inside.clear()
     assert pool.interrupt(token, SoftLimitExceeded)
     may_leave.set()
-    assert is_inside.wait(5)
+    assert is_inside.wait(60)
     assert pool.interrupt(token, SoftLimitExceeded)
-    assert has_ended.wait(5)
+    assert has_ended.wait(60)
     pool.close(grace=timedelta(seconds=1))
 
     assert seen == ["whole", "struck afterwards", "struck again"]

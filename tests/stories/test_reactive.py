@@ -290,7 +290,7 @@ def test_a_user_who_holds_the_row_puts_an_exactly_once_run_off(exact_app: Duly, 
         desk.order(1)
         with desk.transaction() as say:
             say(f"select * from {desk.table} for update")
-            assert gate.wait(8)
+            assert gate.wait(60)
             until(lambda: any("release" in line.event for job in history(exact_app) for line in job.history))
         until(lambda: exact_app.jobs.count(state="done") == 1)
 

@@ -321,7 +321,7 @@ def test_m8_a_signal_lets_what_runs_finish(
         worker.send(number)
         followers.let(tmp_path)
 
-        assert worker.wait(20) == 0
+        assert worker.wait(60) == 0
     finally:
         worker.end()
     assert followers.lines(tmp_path, "ended") == ["1"]

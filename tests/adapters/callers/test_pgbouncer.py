@@ -53,7 +53,7 @@ class Pooler:
 
     def start(self) -> None:
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, **as_owner())
-        until(self._answers, timeout=20)
+        until(self._answers)
 
     def _answers(self) -> bool:
         try:
@@ -69,7 +69,7 @@ class Pooler:
     def stop(self) -> None:
         assert self._process is not None
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_workers_and_producers_drain_what_is_asked_for(shop: Shop) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        until(lambda: shop.app.jobs.count(task="send_receipt") == done(shop), timeout=20)
+        until(lambda: shop.app.jobs.count(task="send_receipt") == done(shop))
 
     # Two producers, each with ten direct requests and sixteen that were committed; of the odd orders' two
     # requests for one key the second may have found the first one waiting.

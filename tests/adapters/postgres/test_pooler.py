@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from tests.adapters.postgres.arrange import KEY, claim, find, put, request, settle
 from tests.servers import as_owner, own, postgres_url
+from tests.stories.arrange import until
 
 from duly.job import State
 from duly.lifecycle import Settled
@@ -47,6 +47,15 @@ def program() -> str | None:
     return named or shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 
 
+def answers(url: str) -> bool:
+    """Its socket is there before anybody listens."""
+    try:
+        psycopg.connect(url, connect_timeout=10).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
 @pytest.fixture(scope="module")
 def pooled_url() -> Iterator[str]:
     found = program()
@@ -61,10 +70,9 @@ def pooled_url() -> Iterator[str]:
     pooler = subprocess.Popen(
         [found, "-q", folder / "pgbouncer.ini"], stdout=subprocess.DEVNULL, **as_owner()
     )
-    until = time.monotonic() + 20
-    while not (folder / ".s.PGSQL.5432").exists() and time.monotonic() < until:
-        time.sleep(0.02)
-    yield f"postgresql://postgres@/postgres?host={folder}"
+    url = f"postgresql://postgres@/postgres?host={folder}"
+    until(lambda: answers(url))
+    yield url
     pooler.terminate()
     pooler.wait()
     shutil.rmtree(folder)

@@ -77,7 +77,7 @@ def test_jobs_that_cannot_run_now_cost_a_claim_no_more_when_they_are_many(
         store.run(store.hold(HELD))
     costs: list[int] = []
     for number in range(2):
-        rest = range(number * 2000)
+        rest = range(number * 500)
         put(
             store,
             *(

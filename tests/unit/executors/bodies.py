@@ -163,7 +163,7 @@ def signalled_like_by_a_terminal(_message: bytes, _emit: Emit) -> bytes:
 def terminable_program(_message: bytes, _emit: Emit) -> bytes:
     program = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({FOREVER})"])
     program.terminate()
-    return str(program.wait(10)).encode()
+    return str(program.wait(60)).encode()
 
 
 def prints(message: bytes, _emit: Emit) -> bytes:

@@ -55,7 +55,7 @@ def test_a_child_whose_control_channel_ends_goes_without_the_kernels_help(tmp_pa
     ) as child:
         os.close(our_control)
 
-        assert child.wait(5) == -signal.SIGKILL
+        assert child.wait(60) == -signal.SIGKILL
     for descriptor in (wire, its_wire, control):
         os.close(descriptor)
 

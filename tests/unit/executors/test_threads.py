@@ -112,7 +112,7 @@ def test_as_many_bodies_run_at_once_as_there_are_threads(outcomes: Outcomes) -> 
     everybody = threading.Barrier(4)
 
     for _ in range(4):
-        threads.submit(lambda: everybody.wait(10), outcomes)
+        threads.submit(lambda: everybody.wait(60), outcomes)
 
     assert sorted(outcomes.next()[0] for _ in range(4)) == [0, 1, 2, 3]
     assert threads.close(grace=SECOND) == []
@@ -121,7 +121,7 @@ def test_as_many_bodies_run_at_once_as_there_are_threads(outcomes: Outcomes) -> 
 def test_free_counts_the_threads_without_a_body(outcomes: Outcomes) -> None:
     threads = Threads(2)
     go_on = threading.Event()
-    threads.submit(lambda: go_on.wait(10), outcomes)
+    threads.submit(lambda: go_on.wait(60), outcomes)
 
     while_running = threads.free
     go_on.set()
@@ -140,7 +140,7 @@ def test_an_interrupt_is_raised_in_the_body(threads: Threads, outcomes: Outcomes
         spin()
 
     token = threads.submit(body, outcomes)
-    begun.wait(10)
+    begun.wait(60)
 
     assert threads.interrupt(token, LeaseLost)
     assert isinstance(outcomes.next()[1], LeaseLost)
@@ -158,7 +158,7 @@ def test_a_body_may_catch_an_interrupt_and_tidy_up(threads: Threads, outcomes: O
         return "nothing came"
 
     token = threads.submit(body, outcomes)
-    begun.wait(10)
+    begun.wait(60)
     threads.interrupt(token, LeaseLost)
 
     assert outcomes.next() == ("tidied up", None)
@@ -176,7 +176,7 @@ def test_a_body_is_interrupted_by_its_limit_and_by_its_lost_lease_but_no_third_t
             with contextlib.suppress(error):
                 spin()
         step.put("lost")
-        finish.wait(10)
+        finish.wait(60)
         return "ended by itself"
 
     token = threads.submit(body, outcomes)
@@ -192,7 +192,7 @@ def test_a_body_is_interrupted_by_its_limit_and_by_its_lost_lease_but_no_third_t
 
 def test_a_body_interrupted_before_it_begins_never_begins(threads: Threads, outcomes: Outcomes) -> None:
     go_on = threading.Event()
-    threads.submit(lambda: go_on.wait(10), outcomes)
+    threads.submit(lambda: go_on.wait(60), outcomes)
     begun: list[str] = []
     waiting = threads.submit(lambda: begun.append("begun"), outcomes)
 
@@ -214,7 +214,7 @@ def test_an_interrupt_after_the_end_is_too_late(threads: Threads, outcomes: Outc
 
 def test_a_soft_limit_counts_from_the_beginning_of_the_body(threads: Threads, outcomes: Outcomes) -> None:
     go_on = threading.Event()
-    threads.submit(lambda: go_on.wait(10), outcomes)
+    threads.submit(lambda: go_on.wait(60), outcomes)
     threads.submit(lambda: "quick", outcomes, soft_limit=timedelta(seconds=0.05))
     limited = threads.submit(spin, outcomes, soft_limit=timedelta(seconds=0.1))
 
@@ -232,10 +232,10 @@ def test_closing_names_the_bodies_that_are_stuck(outcomes: Outcomes) -> None:
 
     def body() -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
 
     stuck = threads.submit(body, outcomes)
-    begun.wait(10)
+    begun.wait(60)
 
     still_running = threads.close(grace=timedelta(0))
     go_on.set()
@@ -251,10 +251,10 @@ def test_closing_calls_off_what_has_not_begun(outcomes: Outcomes) -> None:
 
     def body() -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
 
     threads.submit(body, outcomes)
-    begun.wait(10)
+    begun.wait(60)
     threads.submit(lambda: "begun", outcomes)
 
     threads.close(grace=timedelta(0))
@@ -281,7 +281,7 @@ def test_an_outcome_that_cannot_be_reported_is_the_next_callers_news(
         raise LookupError("nobody to tell")
 
     go_on = threading.Event()
-    threads.submit(lambda: go_on.wait(10), refuse)
+    threads.submit(lambda: go_on.wait(60), refuse)
     threads.submit(lambda: "goes on", outcomes)
     go_on.set()
     outcomes.next()

@@ -13,7 +13,7 @@ from tests.unit.sqlite.notes import MIGRATIONS
 
 from duly.stores.sqlite.driver import Driver
 
-PATIENCE = timedelta(seconds=20)
+PATIENCE = timedelta(seconds=60)
 """Longer than any test waits on purpose."""
 
 
