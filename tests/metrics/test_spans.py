@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from typing import Any
 
+import psycopg
 import pytest
 from opentelemetry import baggage, context, trace
 from opentelemetry.trace import SpanKind, StatusCode
@@ -223,6 +228,44 @@ def test_what_was_bound_and_baggage_travel_beside_the_trace(stored: Duly, spans:
     stored.run(burst=True)
 
     assert seen == [{"user_id": 7}, "acme"]
+
+
+@contextmanager
+def callers_transaction(app: Duly) -> Generator[Any]:
+    """Of the database that the store is in, on a connection of the caller's own; committed at its end."""
+    app.open()
+    url = app.settings.url
+    if url.startswith("postgresql"):
+        with psycopg.connect(url) as connection:
+            yield connection
+        return
+    path = url.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=60)) as connection:
+        connection.execute("pragma wal_autocheckpoint = 0")
+        connection.execute("begin immediate")
+        yield connection
+        connection.execute("commit")
+
+
+@pytest.mark.parametrize("stored", ["sqlite", "postgres"], indirect=True)
+def test_requests_in_the_callers_transaction_carry_their_trace_with_a_key_and_without(
+    stored: Duly, spans: Spans
+) -> None:
+    seen: list[object] = []
+
+    @stored.task(name="bill")
+    def bill() -> None:
+        seen.append(dict(binding.bound()))
+
+    with callers_transaction(stored) as connection, bind(user_id=7):
+        bill.using(connection=connection).enqueue()
+        bill.using(connection=connection, key="order:7").enqueue()
+    stored.run(burst=True)
+
+    first, second, *runs = spans()
+    assert {span.parent for span in runs} == {first.id, second.id}
+    assert len(runs) == 2
+    assert seen == [{"user_id": 7}] * 2
 
 
 @pytest.mark.parametrize("stored", ["sqlite", "postgres"], indirect=True)
