@@ -2,8 +2,8 @@
 
 Drains of the same number of jobs, in turn with nobody watching and with three watchers: of the overview, of
 the list of jobs and of one job. Each keeps the live stream open and fetches its page again whenever the
-stream says that it changed, as a browser does. The dashboard and the watchers are processes of their own; told are
-the rates, their ratio, and the seconds of CPU that each of them took during the drain.
+stream says that it changed, as a browser does. The dashboard and the watchers are processes of their own;
+told are the rates, their ratio, and the seconds of CPU that each of them took during the drain.
 
     python -m benchmarks.watchers --stores sqlite postgres redis --jobs 40000 --rounds 5
     python -m benchmarks.watchers --url postgresql://... --namespace bench
