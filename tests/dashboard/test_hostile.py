@@ -15,6 +15,7 @@ from tests.dashboard.arrange import OPERATOR, VIEWER, Shop
 
 from duly import Duly, Run, bind
 from duly.dashboard import Role, Visitor, asgi
+from duly.dashboard.rendering import HERE
 from duly.testing import virtual
 
 SCRIPT = "</script><script>alert(1)</script>"
@@ -144,6 +145,17 @@ def test_what_an_order_says_is_text(visited: tuple[TestClient, str]) -> None:
         answer = client.post("/orders/lane", data=form, follow_redirects=True)
         assert Elements(answer.text).harmful() == []
         assert SHOWN in answer.text
+
+
+def test_our_script_and_templates_never_take_text_for_markup() -> None:
+    script = (HERE / "static" / "duly.js").read_text()
+    templates = "".join(path.read_text() for path in (HERE / "templates").iterdir())
+
+    sinks = r"innerHTML|outerHTML\s*=|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser"
+    assert re.findall(sinks, script) == []
+    assert (
+        re.findall(r"\|\s*safe\b|autoescape|\s[\w-]+=\s*{{", templates) == []
+    )  # an attribute without quotes ends at a blank
 
 
 # --- addresses --------------------------------------------------------------------------------------
