@@ -27,13 +27,13 @@ class Mark(NamedTuple):
     at: datetime
     """The first of them."""
     workers: int
-    versions: tuple[str, ...]
-    """Of Duly."""
+    version: str
+    """Of Duly, where it is another than that of the workers before."""
 
     @property
     def label(self) -> str:
         """As it stands beside its line."""
-        return " ".join([f"{self.workers} started,", *self.versions]).rstrip(",")
+        return f"{self.workers} started" + (f", {self.version}" if self.version else "")
 
 
 def marks(workers: Iterable[Attendance]) -> list[Mark]:
@@ -45,12 +45,18 @@ def marks(workers: Iterable[Attendance]) -> list[Mark]:
             found[-1].append(card)
         else:
             found.append([card])
-    return [_mark(cards) for cards in found[-MARKS:]]
+    before = [_version(found[0]), *map(_version, found)] if found else []
+    made = [_mark(cards, version) for cards, version in zip(found, before, strict=False)]
+    return made[-MARKS:]
 
 
-def _mark(cards: Sequence[WorkerCard]) -> Mark:
-    versions = sorted({card.version for card in cards if card.version})
-    return Mark(cards[0].started_at, len(cards), tuple(versions))
+def _mark(cards: Sequence[WorkerCard], before: str) -> Mark:
+    version = _version(cards)
+    return Mark(cards[0].started_at, len(cards), version if version != before else "")
+
+
+def _version(cards: Sequence[WorkerCard]) -> str:
+    return cards[-1].version
 
 
 def point_row(point: Point) -> dict[str, Any]:

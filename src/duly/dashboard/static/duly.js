@@ -86,14 +86,18 @@
     ctx.lineWidth = pixel;
     ctx.font = `${10 * pixel}px system-ui`;
     ctx.textBaseline = "top";
-    for (const [at, label] of marks) {
+    let free = Infinity; // from the latest on: words that would run into others are left out
+    for (const [at, label] of [...marks].reverse()) {
       const x = Math.round(plot.valToPos(at, "x", true)) + 0.5;
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
       ctx.setLineDash([3 * pixel, 3 * pixel]);
       ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
-      const fits = x + ctx.measureText(label).width + 4 * pixel < bbox.left + bbox.width;
+      const width = ctx.measureText(label).width + 8 * pixel;
+      const fits = x + width < Math.min(free, bbox.left + bbox.width);
+      if (!fits && x > free) continue;
       ctx.textAlign = fits ? "left" : "right";
       ctx.fillText(label, x + (fits ? 4 : -4) * pixel, bbox.top);
+      free = fits ? x : x - width;
     }
     ctx.restore();
   };
