@@ -57,11 +57,12 @@ end
 -- Of everything that is listed, only what went well has no list of its own. So where none of it is among the next
 -- ones, the counts of the other lists tell, and a backlog of any length is leapt over in 20 looks.
 local function leap()
-    local others = {}
+    local wanted_lists, others = {}, {}
+    for state in pairs(selection.states) do
+        wanted_lists[index.SHELVES[state] or "all"] = true
+    end
     for _, name in ipairs({ "live", "failed", "cancelled", "skipped" }) do
-        if not index.is_wanted(name, selection.states) then
-            others[#others + 1] = prefix .. name
-        end
+        others[#others + 1] = not wanted_lists[name] and prefix .. name or nil
     end
     local all = prefix .. "all"
     local count = call("ZCOUNT", all, "-inf", below)

@@ -13,16 +13,6 @@ do
     }
     index.SHELVES = SHELVES
 
-    -- Whether a list has jobs of one of these states.
-    function index.is_wanted(name, states)
-        for state, shelf in pairs(SHELVES) do
-            if shelf == name and states[state] then
-                return true
-            end
-        end
-        return false
-    end
-
     local function is_ready_in(state, is_parked)
         return state == "waiting" and not is_parked
     end
