@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -354,3 +356,28 @@ def test_a_running_job_is_drawn_from_when_it_was_due_and_not_from_its_request(sh
     [bar] = draw(job, waiting.created_at + timedelta(hours=10)).bars
 
     assert (bar.title, bar.waited, bar.start, bar.width) == ("on loan", 0, 900, 100)
+
+
+def test_a_page_that_has_looked_long_enough_leaves_the_rest_to_the_next(
+    shop: Shop, operator: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.dashboard.desk.STRETCH", 2)
+    monkeypatch.setattr("duly.dashboard.desk.PATIENCE", timedelta(seconds=-1))
+    wanted = shop.charge.enqueue(4711)
+    for number in range(4):
+        shop.charge.enqueue(number)
+
+    first = operator.get("/jobs?text=4711").text
+    pages = list(operator_pages(operator, "/api/search?text=4711"))
+
+    assert "Not among the newest; go on with the older ones below." in first
+    assert [[job["id"] for job in page] for page in pages] == [[], [], [wanted.id]]
+
+
+def operator_pages(operator: TestClient, address: str) -> Iterator[list[dict[str, Any]]]:
+    """A list of the API, page after page."""
+    before: int | None = 0
+    while before is not None:
+        found = operator.get(f"{address}&before={before}" if before else address).json()
+        yield found["jobs"]
+        before = found["before"]
