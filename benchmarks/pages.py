@@ -144,6 +144,8 @@ def addresses(app: Duly) -> list[str]:
         *(f"state={state}" for state in ("waiting", "running", "done", "failed", "cancelled", "skipped")),
         f"task={names()[3]}",
         f"task={names()[3]}&state=failed",
+        "task=shop.nightly.1",
+        "task=nobody.has.such",
         f"queue={QUEUES[1]}&state=done",
         "queue=nowhere&state=waiting",
         f"key={keyed.key}",
