@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from duly.cli.words import last_line, stamp
@@ -177,5 +179,11 @@ def _has(task: AnyTask, name: str) -> bool:
     return any(one.name == name for one in _signature(task))
 
 
-def _signature(task: AnyTask) -> list[inspect.Parameter]:
-    return list(inspect.signature(task.function).parameters.values())
+def _signature(task: AnyTask) -> tuple[inspect.Parameter, ...]:
+    return _parameters(task.function)
+
+
+@lru_cache(maxsize=1000)
+def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    """Read once: a page of fifty jobs asked 750 times, which was half of its time."""
+    return tuple(inspect.signature(function).parameters.values())

@@ -235,7 +235,9 @@ class Desk:
 
     def shows(self, job: Job, text: str, filters: Filters) -> bool:
         """Whether a job can be found so by who sees no more of it than may be seen."""
-        seen = self.redaction.job(job)
+        return self._is_found(self.redaction.job(job), text, filters)
+
+    def _is_found(self, seen: Job, text: str, filters: Filters) -> bool:
         return has_error(seen, filters) and (not text or self._shows(seen, text))
 
     def _shows(self, job: Job, text: str) -> bool:
@@ -252,8 +254,8 @@ class Desk:
         while True:
             room = limit - len(wanted)
             found = self._stretch(text, words, before, room)
-            seen = [job for job in found.jobs if is_meant(job, words)]
-            shown = [self.redaction.job(job) for job in seen if self.shows(job, text, filters)]
+            seen = [self.redaction.job(job) for job in found.jobs if is_meant(job, words)]
+            shown = [job for job in seen if self._is_found(job, text, filters)]
             wanted, before = [*wanted, *shown], found.next
             if seen and not shown and len(found.jobs) == room:
                 guesses += 1
