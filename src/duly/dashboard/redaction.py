@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from duly.cli.documents import HIDDEN, call_text, names_of, parsed, shown_call
 from duly.cli.words import clipped
 from duly.dashboard.quotes import cleared, hidden_texts, without
+from duly.secrecy import Secrecy
 
 if TYPE_CHECKING:
     from duly.app import App
     from duly.job import Job
 
-SECRETS: Final = (
-    "password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "privatekey", "authorization",
-    "credential",
-)  # fmt: skip
-"""Parts of names, without `-` and `_`."""
 DEEPEST: Final = 30
 NOTHING: Final = frozenset[str]()
 
@@ -34,7 +30,7 @@ class Redaction:
 
     def __init__(self, app: App, names: Iterable[str] = ()) -> None:
         self._app = app
-        self._names = frozenset(_plain(name) for name in (*SECRETS, *names))
+        self._secrecy = Secrecy(names)
 
     def knows(self, task: str) -> bool:
         """Whether the task's own list is here to go by."""
@@ -51,7 +47,7 @@ class Redaction:
             return HIDDEN
         shown = self.value(shown_call(parsed(stored), task), self._own(name))
         for index, parameter in enumerate(names_of(task, shown)):
-            if self._is_secret(parameter):
+            if self._secrecy.covers(parameter):
                 shown[0][index] = HIDDEN
         return shown
 
@@ -90,7 +86,9 @@ class Redaction:
             if named.get("$") == "dict":  # one with a "$" among its own names is stored as pairs
                 return self.value(dict(cast(list[tuple[str, Any]], named["v"])), own, depth + 1)
             return {
-                name: HIDDEN if name in own or self._is_secret(name) else self.value(each, own, depth + 1)
+                name: HIDDEN
+                if name in own or self._secrecy.covers(name)
+                else self.value(each, own, depth + 1)
                 for name, each in named.items()
             }
         if isinstance(value, list):
@@ -101,15 +99,6 @@ class Redaction:
     def _own(self, name: str) -> frozenset[str]:
         task = self._app.tasks.get(name)
         return NOTHING if task is None else frozenset(task.options.redact)
-
-    def _is_secret(self, name: str) -> bool:
-        plain = _plain(name)
-        return any(secret in plain for secret in self._names)
-
-
-def _plain(name: str) -> str:
-    """`API-Key`, `api_key` and `apiKey` are one name."""
-    return name.lower().replace("-", "").replace("_", "")
 
 
 def call_lines(call: Any) -> str:

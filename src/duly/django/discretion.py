@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from itertools import repeat
 from typing import Any, Final, cast
 
 from duly.app import App
@@ -16,10 +17,12 @@ from duly.django.registry import load
 from duly.django.scheduling import TICK
 from duly.errors import UnknownTask
 from duly.job import Job
+from duly.secrecy import Secrecy
 
 STARS: Final = "***"
+PLACED: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 UNKNOWN: Final = "not shown: the code of this task is not here"
-SECRETS: Final = ("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential")
+ANYWHERE: Final = Secrecy()
 
 
 def call_shown(app: App, job: Job) -> str:
@@ -46,13 +49,13 @@ def wish_shown(wish: dict[str, Any]) -> str:
 def shown(function: Callable[..., Any], secret: Collection[str], call: Any) -> str:
     """`[args, kwargs]` with stars in the place of secrets."""
     positional, named = call
-    order = [name for name in inspect.signature(function).parameters if name not in ("run", "context")]
+    hides = _Discretion(inspect.signature(function).parameters.values(), frozenset(secret))
     stars = [
-        STARS if index < len(order) and order[index] in secret else _discreet(value)
-        for index, value in enumerate(positional)
+        STARS if hides.covers(name) else hides.value(value)
+        for name, value in zip(hides.names_of(len(positional)), positional, strict=True)
     ]
-    others = {name: STARS if name in secret else value for name, value in named.items()}
-    return json.dumps([stars, _discreet(others)], ensure_ascii=False)
+    others = {name: STARS if hides.covers_word(name) else hides.value(value) for name, value in named.items()}
+    return json.dumps([stars, others], ensure_ascii=False)
 
 
 def _declared(app: App, name: str) -> tuple[Callable[..., Any], Collection[str]] | None:
@@ -64,14 +67,35 @@ def _declared(app: App, name: str) -> tuple[Callable[..., Any], Collection[str]]
     return task.func, getattr(task, "redact", ())
 
 
-def _discreet(value: Any) -> Any:
-    if isinstance(value, dict):
-        named = cast("dict[str, Any]", value)
-        return {name: STARS if _is_secret(name) else _discreet(each) for name, each in named.items()}
-    if isinstance(value, list):
-        return [_discreet(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
+class _Discretion:
+    """What of one function's call is hidden, however it is passed."""
 
+    def __init__(self, parameters: Iterable[inspect.Parameter], secret: frozenset[str]) -> None:
+        ours = [one for one in parameters if one.name not in ("run", "context")]
+        collectors = {one.kind: one.name for one in ours}
+        self._secret = secret
+        self._known = {one.name for one in ours}
+        self._places = [one.name for one in ours if one.kind in PLACED]
+        self._rest = collectors.get(inspect.Parameter.VAR_POSITIONAL, "")
+        self._others = collectors.get(inspect.Parameter.VAR_KEYWORD, "")
 
-def _is_secret(name: str) -> bool:
-    return any(word in name.lower() for word in SECRETS)
+    def names_of(self, count: int) -> list[str]:
+        """What the function calls its first so many places; `*rest` lends its name to all that it takes."""
+        return [*self._places, *repeat(self._rest, count)][:count]
+
+    def covers(self, name: str) -> bool:
+        """Whether the task or anybody calls this a secret."""
+        return name in self._secret or ANYWHERE.covers(name)
+
+    def covers_word(self, name: str) -> bool:
+        """The same for an argument passed by name, which `**others` may have taken."""
+        return self.covers(name) or (name not in self._known and self.covers(self._others))
+
+    def value(self, value: Any) -> Any:
+        """Without what is a secret inside it."""
+        if isinstance(value, dict):
+            named = cast("dict[str, Any]", value)
+            return {name: STARS if self.covers(name) else self.value(each) for name, each in named.items()}
+        if isinstance(value, list):
+            return [self.value(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        return value
