@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 from statistics import median
 from typing import Final, NamedTuple
 
-import httpx
+import httpx2 as httpx
 import uvicorn
 
 from benchmarks.pages import TOKEN, Place, private
