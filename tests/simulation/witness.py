@@ -95,7 +95,15 @@ class Witness:
             if loan is not None and loan.claim.fence == fence:
                 self._demand(not self._holds(card.id), "a valid lease was ended", loan)
                 del self.loans[fence.id]
+        if not self._holds(card.id):
+            self._forget_unheard(card.id, fences)
         self.leases[card.id] = self._stage.now + lease.total_seconds()
+
+    def _forget_unheard(self, worker: str, known: list[Fence]) -> None:
+        """Loans whose answer was lost: they came free while the lease was over, and the new one is not theirs."""
+        for job, loan in list(self.loans.items()):
+            if loan.worker == worker and loan.claim.fence not in known:
+                del self.loans[job]
 
     def _leave(self, worker: str, _: None) -> None:
         self.leases.pop(worker, None)

@@ -364,7 +364,7 @@ def test_a_body_that_blocks_loop_or_interpreter_does_not_lose_its_lease(open_app
 def test_a_lease_that_cannot_be_renewed_stops_the_bodies_before_it_ends(
     open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = open_app(lease="1s")
+    app = open_app(lease="3s")
     stopped = threading.Event()
     told: list[Run] = []
 
@@ -391,7 +391,7 @@ def test_a_lease_that_cannot_be_renewed_stops_the_bodies_before_it_ends(
         until(lambda: told and app.jobs.count(state="running") == 2)
         with monkeypatch.context() as patched:
             patched.setattr(type(app.store), "run", fail)
-            assert stopped.wait(1.5)
+            assert stopped.wait(3.5)
             until(lambda: told[0].superseded)
         until(lambda: app.jobs.count(state="done") == 2)
 
