@@ -100,7 +100,7 @@ class Witness:
         self.leases[card.id] = self._stage.now + lease.total_seconds()
 
     def _forget_unheard(self, worker: str, known: list[Fence]) -> None:
-        """Loans whose answer was lost came free while the lease was over: the next one does not cover them."""
+        """Loans whose answer was lost came free while the lease was over: the next one is not theirs."""
         for job, loan in list(self.loans.items()):
             if loan.worker == worker and loan.claim.fence not in known:
                 del self.loans[job]
