@@ -26,7 +26,7 @@ from duly.stores.tables.placements import clear_the_way, merge
 
 SQL = statements("put")
 NO_TIME: Final = timedelta(0)
-LOOK: Final = "    where not exists (select 1 from {schema}.job where job.id = made.id)\n"
+LOOK: Final = "    where not exists (select 1 from {schema}.job where job.id = made.id offset 0)\n"
 
 
 def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:

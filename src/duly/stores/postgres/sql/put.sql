@@ -10,7 +10,7 @@
 with given as (
     select made.id, made.arguments, made.place
     from unnest(%(ids)s::text[], %(texts)s::text[]) with ordinality as made (id, arguments, place)
-    where not exists (select 1 from {schema}.job where job.id = made.id)
+    where not exists (select 1 from {schema}.job where job.id = made.id offset 0)
     order by made.place
 ), numbered as (
     select nextval('{literal}.generation') as generation, given.id, given.arguments from given
@@ -34,7 +34,7 @@ select id, generation from made
 with given as (
     select made.id, made.arguments, made.place
     from unnest(%(ids)s::text[], %(texts)s::text[]) with ordinality as made (id, arguments, place)
-    where not exists (select 1 from {schema}.job where job.id = made.id)
+    where not exists (select 1 from {schema}.job where job.id = made.id offset 0)
         and not exists (select 1 from {schema}.house)
         and not exists (select 1 from {schema}.migration where oldest_code > %(level)s::int4)
     order by made.place
@@ -69,7 +69,7 @@ with given as (
         %(chain)s::text[], %(context)s::text[], %(arguments)s::text[]) with ordinality
         as made (due, created_at, keep_done, keep_failed, expires_at, expires_after, tick, lane, per_key,
             perpetual, serial, overlap, delivery, id, key, chain, context, arguments, place)
-    where not exists (select 1 from {schema}.job where job.id = made.id)
+    where not exists (select 1 from {schema}.job where job.id = made.id offset 0)
     order by made.place
 ), numbered as (
     select nextval('{literal}.generation') as generation, given.* from given
