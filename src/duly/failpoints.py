@@ -89,13 +89,21 @@ def _act(failpoint: Failpoint, task: str) -> None:
         case "exit":
             os._exit(KILLED)
         case "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
+            _stop()
         case "sleep":
             time.sleep(failpoint.seconds)
         case "hang":
             threading.Event().wait()
         case _:
             raise FailpointReached(f"{VARIABLE} makes {task or 'this process'} fail at {failpoint.point}.")
+
+
+def _stop() -> None:
+    """Freeze the process, this thread first.
+
+    A signal to the process goes to its main thread, and this one runs on until that has been scheduled.
+    """
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 
 def read(text: str) -> list[Failpoint]:

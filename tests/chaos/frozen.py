@@ -56,13 +56,18 @@ def make_app() -> Duly:
 _stop = threading.Lock()
 
 
+def stop_here() -> None:
+    """Stop the process in this thread: told to the process, the thread would run on for a moment."""
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+
+
 def stop_at(point: str, run: Run) -> None:
     """The zombie's first runs stop here: the whole process, once as many as can be here are here."""
     if os.environ.get(POINT) != point or run.epoch > 1:
         return
     is_alone = point == "after_effect" and os.environ["DULY_URL"].startswith("sqlite")
     if is_alone:  # SQLite lets one body at a time into its transaction
-        os.kill(os.getpid(), signal.SIGSTOP)
+        stop_here()
         return
     _gather(int(os.environ[BATCH]))
 
@@ -77,7 +82,7 @@ def _gather(size: int) -> None:
         _count += 1
         is_last = _count == size
     if is_last:
-        os.kill(os.getpid(), signal.SIGSTOP)
+        stop_here()
         _all_here.set()
     _all_here.wait(PATIENCE)
 

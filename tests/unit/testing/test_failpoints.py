@@ -15,7 +15,7 @@ import pytest
 
 from duly import failpoints
 from duly.errors import DefinitionError
-from duly.failpoints import POINTS, Failpoint, FailpointReached, arm, reached, read
+from duly.failpoints import POINTS, VARIABLE, Failpoint, FailpointReached, arm, reached, read
 
 SCRIPT = textwrap.dedent(
     """
@@ -138,6 +138,35 @@ def test_a_stopped_worker_goes_on_when_continued(tmp_path: Path) -> None:
     printed, _ = process.communicate(timeout=30)
 
     assert (process.returncode, printed) == (0, "body\nserved\n")
+
+
+STOPPED_IN_A_THREAD = """
+import os, threading
+from duly import failpoints
+
+def reach() -> None:
+    failpoints.reached("before_deliver")
+    os.write(1, b"went on")
+
+threading.Thread(target=reach).start()
+"""
+
+
+def test_the_thread_that_is_stopped_takes_no_further_step() -> None:
+    environment = os.environ | {VARIABLE: "before_deliver=stop"}
+    for _ in range(5):  # told to the process instead, nine of ten threads went on
+        with subprocess.Popen(
+            [sys.executable, "-c", STOPPED_IN_A_THREAD], env=environment, stdout=subprocess.PIPE
+        ) as process:
+            os.waitpid(process.pid, os.WUNTRACED)
+            assert process.stdout is not None
+            os.set_blocking(process.stdout.fileno(), False)
+            printed_before = process.stdout.read()
+
+            process.send_signal(signal.SIGCONT)
+            process.wait()
+
+            assert (printed_before, process.stdout.read()) == (None, b"went on")
 
 
 def test_a_raised_fault_in_the_body_fails_its_job(tmp_path: Path) -> None:
