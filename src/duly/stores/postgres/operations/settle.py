@@ -6,7 +6,6 @@ statement for all that ended and one for all that go on; the others one by one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,10 +15,12 @@ from duly.stores.contract import Settlement
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.again import Repeat
-from duly.stores.postgres.operations.arrays import integers, words
+from duly.stores.postgres.operations.arrays import integers
 from duly.stores.postgres.operations.arrivals import arrived, keyed
+from duly.stores.postgres.operations.company import look_round
 from duly.stores.postgres.operations.conclude import settle_row
 from duly.stores.postgres.operations.fences import Loan, read
+from duly.stores.postgres.operations.put import place_arrivals
 from duly.stores.postgres.operations.rows import Row
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.together import Sheaf, sheaves
@@ -42,6 +43,8 @@ class Answers:
     by_place: dict[int, Settled] = field(default_factory=dict[int, Settled])
     settled: list[int] = field(default_factory=list[int])
     """Generations settled without the row of the loan having been locked first."""
+    places: list[int] = field(default_factory=list[int])
+    """Where in the batch these were."""
 
     def in_order(self) -> list[Settled]:
         return [answer for _, answer in sorted(self.by_place.items())]
@@ -64,9 +67,10 @@ def settle_swiftly(world: World, worker: str, settlements: Sequence[Settlement])
     if world.is_wary:
         yield from _find_busy(loans, answers)
     if not world.moment.is_guest:  # there, what is to be seen may not be all there is
-        quiet = yield from _quiet(world, settlements, loans)
-        for sheaf in sheaves(world, settlements, loans, but_for=answers.by_place):
-            yield from _settle_together(sheaf, quiet, answers)
+        company = yield from look_round(world, settlements, loans)
+        for sheaf in sheaves(world, settlements, loans, but_for=company.entangled.union(answers.by_place)):
+            yield from _settle_together(sheaf, company.quiet, answers)
+        yield from place_arrivals(world, company.arrivals(answers.places))
     left = [place for place in range(len(settlements)) if place not in answers.by_place]
     if left:
         yield from _settle_singly(world, worker, settlements, loans, left, answers)
@@ -82,29 +86,13 @@ def _find_busy(loans: Sequence[Loan | None], answers: Answers) -> Steps[None]:
             answers.by_place[place] = Settled.BUSY
 
 
-def _quiet(world: World, settlements: Sequence[Settlement], loans: Sequence[Loan | None]) -> Steps[str]:
-    """Serials that are ours for now and for which nothing waits, as an array.
-
-    Nor may anything else in the batch speak of them: its turn comes before or after, not at once.
-    """
-    with_serial = [loan.generation for loan in loans if loan is not None and loan.has_serial]
-    if not with_serial:
-        return "{}"
-    wanted = yield from serials.of_runs(with_serial)
-    held = yield from serials.hold(world, wanted.values())
-    if not held:
-        return "{}"
-    waited_for = yield Statement(SQL["waited_for"], {"serials": words(sorted(held))})
-    shared = {serial for serial, loaned in Counter(wanted.values()).items() if loaned > 1}
-    wished = keyed(arrived(request, world.now) for one in settlements for request in one.then)
-    return words(sorted(held - {serial for (serial,) in waited_for} - shared - wished))
-
-
 def _settle_together(sheaf: Sheaf, quiet: str, answers: Answers) -> Steps[None]:
     found = yield Statement(SQL[sheaf.name], sheaf.parameters | {"quiet": quiet})
     for (generation,) in found:
-        answers.by_place[sheaf.places[generation]] = Settled.SETTLED
+        place = sheaf.places[generation]
+        answers.by_place[place] = Settled.SETTLED
         answers.settled.append(generation)
+        answers.places.append(place)
 
 
 # --- one claim, whatever happened meanwhile -----------------------------------------------------

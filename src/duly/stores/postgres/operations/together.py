@@ -115,7 +115,7 @@ def _is_bare(settlement: Settlement) -> bool:
 def _needs_care(settlement: Settlement, loan: Loan) -> bool:
     verdict = settlement.verdict
     leaves_a_marker = isinstance(verdict, Stop) and loan.has_serial
-    return bool(settlement.then) or isinstance(verdict, Crash) or leaves_a_marker
+    return isinstance(verdict, Crash) or leaves_a_marker
 
 
 def _sheaf(name: str, world: World, items: Sequence[Item], written: dict[str, Any]) -> Sheaf:

@@ -29,6 +29,13 @@ select standing.serial::text from {schema}.standing
 where standing.serial = any (%(serials)s::uuid[])
     and not exists (select 1 from {schema}.running where running.generation = standing.generation offset 0)
 
+-- name: names
+-- Under which task and key jobs were asked for.
+select wanted.generation, job.lane, job.key
+from unnest(%(generations)s::int8[]) as wanted (generation)
+cross join lateral (
+    select lane, key from {schema}.job where job.generation = wanted.generation offset 0) as job
+
 -- name: spoken_of
 select 1 from {schema}.notice where generation = any (%(generations)s::int8[]) limit 1
 
