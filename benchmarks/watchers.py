@@ -1,11 +1,12 @@
 """What three people who watch the dashboard cost a worker.
 
-Drains of the same number of jobs, in turn with nobody watching and with three watchers: of the overview, of
-the list of jobs and of one job. Each keeps the live stream open and fetches its page again whenever the
-stream says that it changed, as a browser does. The dashboard and the watchers are processes of their own;
-told are the rates, their ratio, and the seconds of CPU that each of them took during the drain.
+In each round one worker drains a backlog, for a few seconds with nobody watching and for as many with three
+watchers: of the overview, of the list of jobs and of one job; every other round the other way about. Each
+watcher keeps the live stream open and fetches its page again whenever the stream says that it changed, as a
+browser does. Worker, dashboard and watchers are processes of their own. Told are the rates, their ratio in
+each round, and how much of a core the dashboard and the watchers took.
 
-    python -m benchmarks.watchers --stores sqlite postgres redis --jobs 40000 --rounds 5
+    python -m benchmarks.watchers --stores sqlite postgres redis --rounds 12
     python -m benchmarks.watchers --url postgresql://... --namespace bench
 """
 
@@ -15,13 +16,16 @@ import argparse
 import asyncio
 import json
 import multiprocessing
+import os
+import signal
 import socket
+import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from statistics import median
-from typing import Final, NamedTuple
+from statistics import fmean, median, stdev
+from typing import Any, Final, NamedTuple
 
 import httpx2 as httpx
 import uvicorn
@@ -32,21 +36,25 @@ from duly.dashboard import asgi
 
 SPAWN: Final = multiprocessing.get_context("spawn")
 PATIENCE: Final = 60.0
+BATCH: Final = 10_000
+done: Final = [0]
+"""How many jobs this process has done."""
 
 
-class Drain(NamedTuple):
-    """One drain: jobs per second, and seconds of CPU of the dashboard and of those who watch."""
+class Span(NamedTuple):
+    """Some seconds of a drain: jobs per second, and the cores that the dashboard and the watchers took."""
 
     rate: float
-    dashboard: float = 0.0
-    watchers: float = 0.0
+    dashboard: float
+    watchers: float
 
 
 def application(place: Place) -> Duly:
     app = Duly(place.url, namespace=place.namespace)
 
     @app.task(name="nothing")
-    async def nothing(number: int) -> None: ...
+    async def nothing(number: int) -> None:
+        done[0] += 1
 
     return app
 
@@ -61,7 +69,8 @@ def serve(place: Place, port: int, line: Connection) -> None:
 
     async def until_told() -> None:
         running = asyncio.create_task(server.serve())
-        await asyncio.to_thread(_tell_cpu, line)
+        while (await asyncio.to_thread(line.recv)) != "enough":
+            line.send(time.process_time())
         server.should_exit = server.force_exit = True
         await running
 
@@ -69,13 +78,19 @@ def serve(place: Place, port: int, line: Connection) -> None:
 
 
 def watch(port: int, pages: list[str], line: Connection) -> None:
+    """Look when told to, and away again."""
+
     async def until_told() -> None:
+        watching: list[asyncio.Task[None]] = []
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
             client.headers["authorization"] = f"Bearer {TOKEN}"
-            watching = [asyncio.create_task(_watch(client, page)) for page in pages]
-            await asyncio.to_thread(_tell_cpu, line)
-            for one in watching:
-                one.cancel()
+            while (word := await asyncio.to_thread(line.recv)) != "enough":
+                if word == "look":
+                    watching = [asyncio.create_task(_watch(client, page)) for page in pages]
+                elif word == "away":
+                    for one in watching:
+                        one.cancel()
+                line.send(time.process_time())
 
     asyncio.run(until_told())
 
@@ -93,79 +108,109 @@ async def _watch(client: httpx.AsyncClient, page: str) -> None:
 
 
 def work(place: Place, line: Connection) -> None:
+    """Drain, and say at each word how many jobs were done."""
     app = application(place)
-    began = time.perf_counter()
-    app.run(burst=True)
-    line.send(time.perf_counter() - began)
+
+    def answer() -> None:
+        while line.recv() != "enough":
+            line.send(done[0])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=answer, daemon=True).start()
+    app.run()
     app.close()
-
-
-def _tell_cpu(line: Connection) -> None:
-    """Seconds of CPU of this process between two words on the line."""
-    line.recv()
-    began = time.process_time()
-    line.recv()
-    line.send(time.process_time() - began)
 
 
 # --- measuring ------------------------------------------------------------------------------------
 
 
-@contextmanager
-def audience(place: Place, job: str) -> Generator[list[float]]:
-    """The dashboard and three who watch; afterwards the list has the CPU of both."""
-    port, costs = _free_port(), list[float]()
-    lines = [SPAWN.Pipe(), SPAWN.Pipe()]
-    dashboard = SPAWN.Process(target=serve, args=(place, port, lines[0][1]))
-    dashboard.start()
-    _await_port(port)
-    browsers = SPAWN.Process(target=watch, args=(port, ["/", "/jobs", f"/jobs/{job}"], lines[1][1]))
-    browsers.start()
-    time.sleep(2)  # they have arrived, and their first pages are not counted as the worker's trouble
-    for line, _ in lines:
-        line.send("begin")
-    try:
-        yield costs
-    finally:
-        for process, (line, _) in ((browsers, lines[1]), (dashboard, lines[0])):
-            line.send("enough")
-            costs.insert(0, line.recv())
-            process.join()
+class Member:
+    """A process at the other end of a line."""
+
+    def __init__(self, target: Callable[..., None], *given: Any) -> None:
+        self._line, theirs = SPAWN.Pipe()
+        self._process = SPAWN.Process(target=target, args=(*given, theirs), daemon=True)
+        self._process.start()
+
+    def ask(self, word: str = "how much") -> float:
+        self._line.send(word)
+        return float(self._line.recv())
+
+    def leave(self) -> None:
+        self._line.send("enough")
+        self._process.join()
 
 
-def drained(place: Place, jobs: int, *, watched: bool) -> Drain:
+@dataclass
+class Measurement:
+    """One store, with the dashboard and the watchers up all the time."""
+
+    place: Place
+    seconds: float
+    dashboard: Member
+    watchers: Member
+
+    def round(self, jobs: int, *, watched_first: bool) -> tuple[Span, Span]:
+        """The spans without and with watchers, of one drain."""
+        fill(self.place, jobs)
+        if watched_first:
+            self._look()
+        worker = Member(work, self.place)
+        while worker.ask() < jobs * 0.02:  # it has got going
+            time.sleep(0.05)
+        first = self._span(worker)
+        if watched_first:
+            self.watchers.ask("away")
+        else:
+            self._look()
+        second = self._span(worker)
+        self.watchers.ask("away")
+        worker.leave()
+        return (second, first) if watched_first else (first, second)
+
+    def _look(self) -> None:
+        self.watchers.ask("look")
+        time.sleep(1)  # they have arrived: how often somebody comes is not the question
+
+    def _span(self, worker: Member) -> Span:
+        members = (worker, self.dashboard, self.watchers)
+        before, began = [member.ask() for member in members], time.perf_counter()
+        time.sleep(self.seconds)
+        after, took = [member.ask() for member in members], time.perf_counter() - began
+        return Span(*((now - then) / took for then, now in zip(before, after, strict=True)))
+
+
+def fill(place: Place, jobs: int) -> str:
+    """Enqueue as many; answers the id of the last."""
     app = application(place)
-    handles = app.tasks["nothing"].enqueue_many([((number,), {}) for number in range(jobs)])
+    for start in range(0, jobs, BATCH):
+        app.tasks["nothing"].enqueue_many([((number,), {}) for number in range(start, start + BATCH)])
+    newest = app.tasks["nothing"].enqueue(jobs)
     app.close()
-    if not watched:
-        return Drain(jobs / _timed(place))
-    with audience(place, handles[0].id) as costs:
-        rate = jobs / _timed(place)
-    return Drain(rate, *costs)
+    return newest.id
 
 
-def _timed(place: Place) -> float:
-    line, theirs = SPAWN.Pipe()
-    worker = SPAWN.Process(target=work, args=(place, theirs))
-    worker.start()
-    took = line.recv()
-    worker.join()
-    return float(took)
+def measure(place: Place, jobs: int, rounds: int, seconds: float) -> None:
+    port, job = _free_port(), fill(place, BATCH)
+    dashboard = Member(serve, place, port)
+    _await_port(port)
+    watchers = Member(watch, port, ["/", "/jobs", f"/jobs/{job}"])
+    measurement = Measurement(place, seconds, dashboard, watchers)
+    spans = [measurement.round(jobs, watched_first=bool(each % 2)) for each in range(rounds)]
+    watchers.leave()
+    dashboard.leave()
+    _tell(place, spans)
 
 
-def measure(place: Place, jobs: int, rounds: int) -> None:
-    alone: list[Drain] = []
-    watched: list[Drain] = []
-    for _ in range(rounds):
-        alone.append(drained(place, jobs, watched=False))
-        watched.append(drained(place, jobs, watched=True))
-    pairs = [with_them.rate / without.rate for without, with_them in zip(alone, watched, strict=True)]
-    print(f"\n{place.url.partition(':')[0]}: {rounds} pairs of drains of {jobs:,} jobs")
-    print(f"alone    {median(drain.rate for drain in alone):10,.0f} jobs/s")
-    print(f"watched  {median(drain.rate for drain in watched):10,.0f} jobs/s")
-    print(f"ratio    {median(pairs):10.3f}   of each pair: {', '.join(f'{pair:.2f}' for pair in pairs)}")
-    print(f"CPU      {median(drain.dashboard for drain in watched):10.2f} s of the dashboard")
-    print(f"         {median(drain.watchers for drain in watched):10.2f} s of those who watch", flush=True)
+def _tell(place: Place, spans: Sequence[tuple[Span, Span]]) -> None:
+    pairs = sorted(watched.rate / alone.rate for alone, watched in spans)
+    print(f"\n{place.url.partition(':')[0]}: {len(spans)} rounds")
+    print(f"alone      {median(alone.rate for alone, _ in spans):10,.0f} jobs/s")
+    print(f"watched    {median(watched.rate for _, watched in spans):10,.0f} jobs/s")
+    print(f"ratio      {median(pairs):10.3f}   of each round: {', '.join(f'{pair:.2f}' for pair in pairs)}")
+    print(f"           {fmean(pairs):10.3f}   on average, ± {stdev(pairs) / len(pairs) ** 0.5:.3f}")
+    print(f"dashboard  {median(watched.dashboard for _, watched in spans):10.1%} of a core")
+    print(f"watchers   {median(watched.watchers for _, watched in spans):10.1%} of a core", flush=True)
 
 
 def _free_port() -> int:
@@ -189,15 +234,16 @@ def main() -> None:
     parser.add_argument("--stores", nargs="*", choices=["sqlite", "postgres", "redis"], default=None)
     parser.add_argument("--url", help="a store of one's own")
     parser.add_argument("--namespace", default="duly")
-    parser.add_argument("--jobs", type=int, default=40_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=200_000, help="more than a round drains")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each span")
     given = parser.parse_args()
     if given.url:
-        measure(Place(given.url, given.namespace), given.jobs, given.rounds)
+        measure(Place(given.url, given.namespace), given.jobs, given.rounds, given.seconds)
         return
     for kind in given.stores or ["sqlite", "postgres", "redis"]:
         with private(kind) as place:
-            measure(place, given.jobs, given.rounds)
+            measure(place, given.jobs, given.rounds, given.seconds)
 
 
 if __name__ == "__main__":
