@@ -10,11 +10,11 @@ import pytest
 from starlette.testclient import TestClient
 from tests.dashboard.arrange import Shop
 
+from duly.cli.redaction import Redaction
 from duly.dashboard.charts import MARKS, marks
 from duly.dashboard.desk import Desk
 from duly.dashboard.keeping import Aside, Kept
 from duly.dashboard.live import BEAT, LONGEST, STREAMS, Live, Sample, drain
-from duly.dashboard.redaction import Redaction
 from duly.stores.contract import Attendance, WorkerCard
 from duly.worker.sounding import Sounding
 

@@ -15,8 +15,8 @@ from tests.dashboard.arrange import OPERATOR, Shop
 
 from duly import ConditionFailed, Duly, Retry, Run, bind
 from duly.dashboard import asgi
-from duly.dashboard.quotes import cleared, hidden_texts, without
 from duly.lifecycle import GIST
+from duly.secrecy.quotes import cleared, hidden_texts, without
 from duly.testing import virtual
 
 SECRET = "4111-1111-1111"

@@ -7,14 +7,16 @@ from typing import Any
 
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
-from duly.cli.documents import call_of, call_text, job_document
+from duly.cli.documents import call_text, job_document
 from duly.cli.exits import Exit
 from duly.cli.jobs import when
 from duly.cli.parser import Arguments, Parser
+from duly.cli.redaction import Redaction
 from duly.cli.tables import pairs, table
-from duly.cli.target import has_code, offer_store, opened
+from duly.cli.target import offer_store, opened
 from duly.cli.words import relative, shown, span
 from duly.job import HistoryLine, Job
+from duly.secrecy.calls import parsed
 
 
 def arguments(parser: Parser) -> None:
@@ -32,8 +34,10 @@ def arguments(parser: Parser) -> None:
 def run(args: Arguments) -> int:
     with opened(args) as app:
         job = app.jobs.get(args.id)
-        may_show = args.arguments or has_code(app)
-        call = call_of(job, app.tasks.get(job.task)) if may_show else None
+        redaction = Redaction(app)
+        is_known = redaction.knows(job.task)
+        may_show = args.arguments or is_known
+        call = redaction.call(job) if is_known else parsed(job.arguments) if may_show else None
         now = app.clock.now()
     answer(args, job_document(job, call), _text(job, call, now, may_show=may_show))
     return Exit.OK

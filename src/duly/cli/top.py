@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
-from duly.cli.documents import job_row, parsed, worker_row
+from duly.cli.documents import job_row, worker_row
 from duly.cli.exits import Exit
 from duly.cli.parser import Arguments, Parser
 from duly.cli.status import Overview, look
@@ -19,6 +19,7 @@ from duly.cli.target import offer_store, opened
 from duly.cli.watch import can_redraw, offer_every, watch
 from duly.cli.words import clipped, relative, shown, span, stamp
 from duly.job import ENGINE_QUEUES, FINISHED, Job, State
+from duly.secrecy.calls import parsed
 from duly.stores.contract import Page, Selection
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from duly import cron
+from duly.cli.redaction import Redaction
 from duly.cli.schedules import fitting
 from duly.cli.schedules import timetable as in_words
 from duly.dashboard.desk import last_run
-from duly.dashboard.redaction import Redaction
 from duly.dashboard.timeline import WIDTH
 from duly.errors import UnknownSchedule
 from duly.job import Job

@@ -17,11 +17,11 @@ from duly.bulk import is_meant
 from duly.cli import checks
 from duly.cli.checks import Finding, Level
 from duly.cli.documents import switch_row
+from duly.cli.redaction import Redaction
 from duly.cli.status import Overview, look
 from duly.cli.why import Condition, conclusion, reasons
 from duly.dashboard.filters import Filters
 from duly.dashboard.keeping import Aside, Kept
-from duly.dashboard.redaction import Redaction
 from duly.dashboard.timeline import Timeline, draw
 from duly.job import FINISHED, HistoryLine, Job, State
 from duly.stores.changes import Changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from duly.cli.words import clipped, counted, last_line, relative, span
 from duly.dashboard.guard import Entrance, Guest, inner_path
 from duly.dashboard.orders import command
-from duly.dashboard.redaction import call_lines, pretty
 from duly.job import State
 
 HERE: Final = Path(__file__).parent
@@ -146,6 +146,22 @@ def exact(moment: datetime | None) -> str:
 def short_name(task: str) -> str:
     """A task by its last part, which is what people call it."""
     return task.rpartition(".")[2] or task
+
+
+def call_lines(call: Any) -> str:
+    """A call as people read it: one argument per line, by position or by name."""
+    if not isinstance(call, list):
+        return str(call)
+    positional, named = cast(tuple[list[Any], dict[str, Any]], call)
+    parts = [pretty(value) for value in positional]
+    parts += [f"{name} = {pretty(value)}" for name, value in named.items()]
+    return "\n".join(parts) or "none"
+
+
+def pretty(value: Any) -> str:
+    """JSON as people read it; short lists stay on one line."""
+    line = json.dumps(value, ensure_ascii=False, default=str)
+    return line if len(line) <= 88 else json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
 def query(values: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from duly.bulk import Impossible
+from duly.cli.redaction import Redaction
 from duly.dashboard.api import Api
 from duly.dashboard.calendar import Calendar
 from duly.dashboard.deeds import Deeds, form_of, guest_of, one
@@ -25,7 +26,6 @@ from duly.dashboard.guard import Asgi, Entrance, Guard, address_of, inner_path, 
 from duly.dashboard.live import Live
 from duly.dashboard.orders import Orders
 from duly.dashboard.pages import Pages
-from duly.dashboard.redaction import Redaction
 from duly.dashboard.rendering import HERE, Frame, Renderer
 from duly.errors import (
     BadRequest,

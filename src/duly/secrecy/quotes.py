@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus
 
-from duly.cli.documents import HIDDEN
 from duly.errors import Undecodable
+from duly.secrecy.names import HIDDEN
 from duly.tags import revive
 
 SIMPLE: Final = frozenset({"bytes", "date", "datetime", "decimal", "int", "time", "timedelta", "uuid"})

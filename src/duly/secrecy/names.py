@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+HIDDEN: Final = "***"
+"""What stands where a secret stood."""
 SECRETS: Final = (
     "password", "passwd", "passphrase", "pwd", "secret", "token", "apikey", "privatekey", "authorization",
     "credential",

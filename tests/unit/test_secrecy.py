@@ -1,17 +1,13 @@
-"""What the admin shows of a call."""
+"""What is hidden of a call, however it is passed."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.django.site import set_up
 
-set_up()
-
-from duly.django.discretion import shown  # noqa: E402
+from duly.secrecy import Discretion
 
 
 def pay(card: str, amount: int, *notes: str, **extras: Any) -> None: ...
@@ -20,7 +16,10 @@ def pay(card: str, amount: int, *notes: str, **extras: Any) -> None: ...
 def sign_in(user: str, password: str) -> None: ...
 
 
-def ask(query: dict[str, Any]) -> None: ...
+def ask(run: object, query: dict[str, Any]) -> None: ...
+
+
+def connect(host: str, *tokens: str, **credentials: str) -> None: ...
 
 
 CASES: list[Any] = [
@@ -30,6 +29,9 @@ CASES: list[Any] = [
     (pay, ["extras"], [["4111"], {"amount": 7, "iban": "DE1"}], [["4111"], {"amount": 7, "iban": "***"}]),
     (sign_in, [], [["ann", "hunter2"], {}], [["ann", "***"], {}]),
     (ask, ["iban"], [[{"iban": "DE1", "of": [1]}], {}], [[{"iban": "***", "of": [1]}], {}]),
+    (connect, [], [["db", "a", "b"], {"user": "ann"}], [["db", "***", "***"], {"user": "***"}]),
+    (pay, [], [], []),
+    (pay, [], "no call", "no call"),
     (ask, [], [[{"of": [{"apiKey": "k"}]}], {}], [[{"of": [{"apiKey": "***"}]}], {}]),
 ]
 
@@ -38,4 +40,8 @@ CASES: list[Any] = [
 def test_a_secret_is_hidden_however_it_is_passed(
     function: Callable[..., Any], secret: list[str], call: Any, seen: Any
 ) -> None:
-    assert json.loads(shown(function, secret, call)) == seen
+    assert Discretion(function, secret, handed_in=["run"]).call(call) == seen
+
+
+def test_of_a_call_whose_code_is_not_here_nothing_is_shown() -> None:
+    assert Discretion(None).call([["4111"], {}]) == "***"
