@@ -20,10 +20,10 @@ from tests.servers_redis import RedisServer, private_server
 
 from duly import Duly
 
-LEASE: Final = 2.0
+LEASE: Final = 3.0
 
-OpenApp = Callable[[str], Duly]
-OpenLoad = Callable[[str], Load]
+OpenApp = Callable[..., Duly]
+OpenLoad = Callable[..., Load]
 _numbers = count(1)
 
 
@@ -32,8 +32,8 @@ def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[OpenA
     """The application of work.py on a store, here and in every process started from here."""
     with ExitStack() as stack:
 
-        def opened(url: str) -> Duly:
-            settings = {"URL": url, "LEASE": f"{LEASE}s", "POLL": "200ms", "CONCURRENCY": "8"}
+        def opened(url: str, *, lease: float = LEASE) -> Duly:
+            settings = {"URL": url, "LEASE": f"{lease}s", "POLL": "200ms", "CONCURRENCY": "8"}
             settings["NAMESPACE"] = f"faults_{os.getpid()}_{next(_numbers)}"
             for name, value in settings.items():
                 monkeypatch.setenv(f"DULY_{name}", value)
@@ -50,8 +50,8 @@ def open_load(open_app: OpenApp, tmp_path: Path) -> Generator[OpenLoad]:
     """Workers and a producer at work on a store."""
     with ExitStack() as stack:
 
-        def opened(url: str) -> Load:
-            load = Load(open_app(url), tmp_path)
+        def opened(url: str, *, lease: float = LEASE) -> Load:
+            load = Load(open_app(url, lease=lease), tmp_path)
             stack.callback(load.end)
             load.start()
             return load

@@ -51,7 +51,7 @@ class WorkerProcess:
         """As a deploy would."""
         self._process.send_signal(signal.SIGTERM)
 
-    def wait(self, seconds: float = 20.0) -> int:
+    def wait(self, seconds: float = 60.0) -> int:
         """Its exit code."""
         return self._process.wait(seconds)
 
