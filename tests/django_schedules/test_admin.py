@@ -96,21 +96,25 @@ def test_a_jobs_page_shows_its_error_and_its_history_and_changes_nothing() -> No
     assert "Retry" not in page  # she may only look
 
 
-def _stray(card: str) -> None: ...
+def _stray(card: str) -> None:
+    raise RuntimeError(f"no money on {card}")
 
 
-def test_secrets_among_arguments_are_not_shown() -> None:
+def test_secrets_are_shown_neither_among_arguments_nor_where_texts_quote_them() -> None:
     job = tasks.guarded.using(backend="default").enqueue("rent")
     secret = tasks.hush.enqueue("4711", password="geheim", note="to be seen")
     stray: Any = database_engine().task(name="shop.stray")(_stray)
     unknown = stray.enqueue("4712")
+    database_engine().run(burst=True)
     database_engine().tasks.pop("shop.stray")
     client = browser("view_job")
 
     pages = [text(client.get(f"{JOBS}{one}/change/")) for one in (job.id, secret.id, unknown.id)]
+    pages.append(text(client.get(JOBS)))
 
     assert "rent" in pages[0]
     assert "to be seen" in pages[1]
+    assert all("no money on ***" in page for page in pages[2:])
     assert not any(word in page for word in ("4711", "geheim", "4712") for page in pages)
 
 

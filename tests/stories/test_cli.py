@@ -304,7 +304,7 @@ def test_a_person_finds_and_mends_a_failure(folder: Folder) -> None:
     folder.run("worker", "shop:app", "--burst")
 
     (job,) = folder.jobs()
-    assert "LookupError: nobody" in folder.run("show", job["id"])[1]
+    assert "LookupError: nobody" in folder.run("show", job["id"], "-a", "shop:app")[1]
     assert folder.run("retry", "--state", "failed", "--yes")[0] == 0
     code, why, _ = folder.run("why", "mail", "letter")
     folder.write("shop.py", SHOP.replace('"nobody"', '"nemo"'))

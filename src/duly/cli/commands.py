@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from duly.cli.parser import Arguments, Parser
@@ -76,6 +75,8 @@ def find_entry(name: str) -> Entry:
     """A command by name; a LookupError that suggests the nearest one."""
     if name in COMMANDS:
         return COMMANDS[name]
+    from difflib import get_close_matches  # long to load, and rarely needed
+
     near = get_close_matches(name, COMMANDS, n=1)
     hint = f"Did you mean {near[0]!r}?" if near else "`duly --help` lists them."
     raise LookupError(f"there is no command {name!r}. {hint}")

@@ -10,6 +10,7 @@ from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
 from duly.cli.exits import Exit
 from duly.cli.parser import Arguments, Parser, at_least_one
+from duly.cli.redaction import Redaction
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
 from duly.cli.words import relative, shown, stamp
@@ -25,7 +26,7 @@ def arguments(parser: Parser) -> None:
 
 def run(args: Arguments) -> int:
     with opened(args) as app:
-        groups = app.failures.list(limit=args.limit)
+        groups = Redaction(app).groups(app.failures.list(limit=args.limit))
         now = app.clock.now()
     answer(args, {"failures": [row_of(group) for group in groups]}, _listing(groups, now))
     return Exit.OK

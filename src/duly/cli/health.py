@@ -11,10 +11,7 @@ import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
-from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError
-from urllib.request import ProxyHandler, build_opener
 
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
@@ -97,6 +94,10 @@ def _address(args: Arguments) -> str:
 
 def _asked(address: str, timeout: timedelta) -> dict[str, Any]:
     """What the worker says of itself; that nobody answers is an answer too."""
+    from http.client import HTTPException  # long to load, and a worker that shares this file never asks
+    from urllib.error import HTTPError
+    from urllib.request import ProxyHandler, build_opener
+
     opener = build_opener(ProxyHandler({}))  # a proxy knows nothing of this machine's ports
     try:
         with opener.open(address, timeout=timeout.total_seconds()) as response:

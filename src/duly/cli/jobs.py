@@ -12,6 +12,7 @@ from duly.cli.documents import job_row
 from duly.cli.exits import Exit
 from duly.cli.filters import count_meant, is_internal, names_lane, offer_filters, read_filters, read_rows
 from duly.cli.parser import Arguments, Parser, at_least_one
+from duly.cli.redaction import Redaction
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
 from duly.cli.words import counted, last_line, relative, shown
@@ -42,7 +43,7 @@ def run(args: Arguments) -> int:
             return _run_text(app, filters, args)
         found = app.jobs.list(limit=args.limit, before=args.before, **filters)
         is_complete = args.all or names_lane(filters)
-        jobs = found if is_complete else [job for job in found if not is_internal(job)]
+        jobs = Redaction(app).jobs(job for job in found if is_complete or not is_internal(job))
         total = app.jobs.count(**filters) if is_complete else count_meant(app, filters)
         now = app.clock.now()
     following = found[-1].generation if len(found) == args.limit else None
@@ -55,7 +56,7 @@ def _run_text(app: App, filters: dict[str, Any], args: Arguments) -> int:
     """How many there are nobody knows: only so many are looked at."""
     found = app.jobs.search(args.text, limit=args.limit, before=args.before, **filters)
     is_complete = args.all or names_lane(filters)
-    jobs = [job for job in found.jobs if is_complete or not is_internal(job)]
+    jobs = Redaction(app).jobs(job for job in found.jobs if is_complete or not is_internal(job))
     document = {"jobs": [job_row(job) for job in jobs], "matching": None, "next": found.next}
     more = "" if found.next is None else f"\n(--before {found.next} looks further back)"
     answer(args, document, listing(jobs, app.clock.now()) + more)
@@ -65,7 +66,8 @@ def _run_text(app: App, filters: dict[str, Any], args: Arguments) -> int:
 def _run_rows(app: App, rows: dict[str, Any], args: Arguments) -> int:
     """The last job of each row that a condition is true of."""
     found = app.reactions.jobs(**rows)
-    jobs = [job for job in found if args.before is None or job.generation < args.before][: args.limit]
+    older = [job for job in found if args.before is None or job.generation < args.before]
+    jobs = Redaction(app).jobs(older[: args.limit])
     following = jobs[-1].generation if len(jobs) == args.limit else None
     document = {"jobs": [job_row(job) for job in jobs], "matching": len(found), "next": following}
     answer(args, document, listing(jobs, app.clock.now()) + _more(following, len(found)))

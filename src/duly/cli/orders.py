@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from duly.cli.exits import Exit, UsageError
 from duly.cli.filters import offer_filters, read_filters, read_rows
 from duly.cli.parser import Arguments, Parser
 from duly.cli.progress import Progress
+from duly.cli.redaction import Redaction
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
 from duly.cli.watch import interval
@@ -117,7 +118,7 @@ def _to_matching(order: Order, app: App, filters: Mapping[str, Any], args: Argum
     bulk = Bulk(app.jobs, app.audit, app.clock.now)
     preview = counted_out(bulk, order.verb, filters, Sieve(text=args.text or ""))
     if args.dry_run:
-        return tell_preview(args, preview, app.clock.now())
+        return tell_preview(args, preview, app)
     if not is_confirmed(order.verb, preview.count, args):
         return Exit.NO
     told = Told()
@@ -173,9 +174,10 @@ def _text(verb: Verb, changed: Sequence[str], refused: Mapping[str, str]) -> str
     return "\n".join(lines)
 
 
-def tell_preview(args: Arguments, preview: Preview, now: datetime) -> int:
+def tell_preview(args: Arguments, preview: Preview, app: App) -> int:
     """What --dry-run answers."""
-    answer(args, _preview_document(preview), _preview_text(preview, now))
+    preview = replace(preview, sample=Redaction(app).jobs(preview.sample))
+    answer(args, _preview_document(preview), _preview_text(preview, app.clock.now()))
     return Exit.OK
 
 

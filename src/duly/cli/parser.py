@@ -10,7 +10,6 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 YES = frozenset({"1", "true", "yes", "on"})
@@ -79,6 +78,8 @@ class Parser(argparse.ArgumentParser):
         if not word.startswith("-"):
             return f"{word!r} is one word too many"
         known = [flag for option in self._options_given for flag in option.action.option_strings]
+        from difflib import get_close_matches  # long to load, and rarely needed
+
         near = get_close_matches(word.partition("=")[0], known, n=1)
         return f"there is no option {word}" + (f"; did you mean {near[0]}?" if near else "")
 

@@ -45,7 +45,7 @@ def run(args: Arguments) -> int:
         bulk = Bulk(app.jobs, app.audit, app.clock.now)
         preview = counted_out(bulk, DELETE, filters, sieve)
         if args.dry_run:
-            return tell_preview(args, preview, app.clock.now())
+            return tell_preview(args, preview, app)
         if not is_confirmed(DELETE, preview.count, args):
             return Exit.NO
         deleted = _delete(bulk, preview)

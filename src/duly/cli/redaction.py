@@ -8,6 +8,7 @@ which of them are secret. What is hidden of a call is hidden wherever the job qu
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from duly.cli.documents import call_text
@@ -18,6 +19,7 @@ from duly.secrecy.calls import parsed
 if TYPE_CHECKING:
     from duly.app import App
     from duly.job import Job
+    from duly.stores.reports import FailureGroup
 
 
 class Redaction:
@@ -47,6 +49,14 @@ class Redaction:
     def job(self, job: Job) -> Job:
         """The same job with stars where it quotes what is hidden: in errors, reasons, and what it gives."""
         return self._of(job.task).job(job, parsed(job.arguments))
+
+    def jobs(self, jobs: Iterable[Job]) -> list[Job]:
+        """The same of several."""
+        return [self.job(job) for job in jobs]
+
+    def groups(self, groups: Iterable[FailureGroup]) -> list[FailureGroup]:
+        """Failures by cause, each shown by one of its jobs."""
+        return [replace(group, sample=self.job(group.sample)) for group in groups]
 
     def text(self, stored: str | None) -> Any:
         """A stored JSON text without secrets."""

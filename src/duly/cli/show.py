@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duly.cli.answer import answer, offer_json
 from duly.cli.commands import Command
@@ -17,6 +17,9 @@ from duly.cli.target import offer_store, opened
 from duly.cli.words import relative, shown, span
 from duly.job import HistoryLine, Job
 from duly.secrecy.calls import parsed
+
+if TYPE_CHECKING:
+    from duly.app import App
 
 
 def arguments(parser: Parser) -> None:
@@ -33,18 +36,22 @@ def arguments(parser: Parser) -> None:
 
 def run(args: Arguments) -> int:
     with opened(args) as app:
-        job = app.jobs.get(args.id)
-        redaction = Redaction(app)
-        is_known = redaction.knows(job.task)
-        may_show = args.arguments or is_known
-        call = redaction.call(job) if is_known else parsed(job.arguments) if may_show else None
+        job, call = _visible(app, app.jobs.get(args.id), with_arguments=args.arguments)
         now = app.clock.now()
-    answer(args, job_document(job, call), _text(job, call, now, may_show=may_show))
+    answer(args, job_document(job, call), _text(job, call, now))
     return Exit.OK
 
 
-def _text(job: Job, call: Any, now: datetime, *, may_show: bool) -> str:
-    parts = [pairs(_facts(job, call, now, may_show=may_show))]
+def _visible(app: App, job: Job, *, with_arguments: bool) -> tuple[Job, Any]:
+    """The job and its call without secrets; no call where only the code could tell which they are."""
+    redaction = Redaction(app)
+    if redaction.knows(job.task):
+        return redaction.job(job), redaction.call(job)
+    return (job, parsed(job.arguments)) if with_arguments else (redaction.job(job), None)
+
+
+def _text(job: Job, call: Any, now: datetime) -> str:
+    parts = [pairs(_facts(job, call, now))]
     if job.history:
         parts.append(table(["when", "event", "epoch", "took", "worker", "note"], _history(job, now)))
     if job.error:
@@ -52,8 +59,9 @@ def _text(job: Job, call: Any, now: datetime, *, may_show: bool) -> str:
     return "\n\n".join(parts)
 
 
-def _facts(job: Job, call: Any, now: datetime, *, may_show: bool) -> list[tuple[str, str]]:
-    written = call_text(job.task, call) if may_show else "hidden: say -a module:object, or --arguments"
+def _facts(job: Job, call: Any, now: datetime) -> list[tuple[str, str]]:
+    is_hidden = call is None
+    written = "hidden: say -a module:object, or --arguments" if is_hidden else call_text(job.task, call)
     facts = [
         ("job", job.id),
         ("task", job.task),

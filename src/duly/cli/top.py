@@ -13,6 +13,7 @@ from duly.cli.commands import Command
 from duly.cli.documents import job_row, worker_row
 from duly.cli.exits import Exit
 from duly.cli.parser import Arguments, Parser
+from duly.cli.redaction import Redaction
 from duly.cli.status import Overview, look
 from duly.cli.tables import table
 from duly.cli.target import offer_store, opened
@@ -55,7 +56,8 @@ def glance(app: App) -> Moment:
     """Ask the store: the counts of `duly status`, and at most so many running jobs."""
     store, page = app.store, Page(MOST)
     running = store.run(store.find(Selection(states=(State.RUNNING,)), page))
-    return Moment(look(app), [job for job in running if job.queue not in ENGINE_QUEUES])
+    seen = Redaction(app).jobs(job for job in running if job.queue not in ENGINE_QUEUES)
+    return Moment(look(app), seen)
 
 
 def pace_of(queue: str, now: Moment, before: Moment | None) -> Pace:

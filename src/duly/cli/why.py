@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from duly.cli.documents import job_row
 from duly.cli.exits import Exit, Refusal
 from duly.cli.filters import full_name, known_tasks
 from duly.cli.parser import Arguments, Parser
+from duly.cli.redaction import Redaction
 from duly.cli.tables import has_colour, painted
 from duly.cli.target import offer_store, opened
 from duly.cli.words import counted, did_you_mean, last_line, relative, shown
@@ -55,6 +56,7 @@ def run(args: Arguments) -> int:
     with opened(args) as app:
         job = app.jobs.get(args.task) if args.key is None else _job_of_key(app, args.task, args.key)
         found = reasons(app, job)
+        found = replace(found, job=Redaction(app).job(found.job))
     sentence = conclusion(found)
     document = {"job": job_row(found.job), "conditions": _rows(found), "conclusion": sentence}
     answer(args, document, _text(found, sentence))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 
 
 def shown(text: str) -> str:
@@ -76,5 +75,7 @@ def counted(number: int, what: str) -> str:
 
 def did_you_mean(name: str, known: Collection[str], otherwise: str = "") -> str:
     """The nearest names, or another remedy."""
+    from difflib import get_close_matches  # long to load, and rarely needed
+
     near = get_close_matches(name, sorted(known), n=2, cutoff=0.55)
     return f"Did you mean {' or '.join(map(repr, near))}?" if near else otherwise

@@ -114,7 +114,7 @@ class Calendar:
         )
 
     def _shown(self, view: ScheduleView) -> list[Job]:
-        return [self._redaction.job(job) for job in self._outcomes(view)]
+        return self._redaction.jobs(self._outcomes(view))
 
     def _outcomes(self, view: ScheduleView) -> list[Job]:
         """Its last ticks, oldest first. By their keys: a rare task is lost among a million jobs."""

@@ -217,8 +217,7 @@ class Desk:
 
     def failures(self) -> Sequence[FailureGroup]:
         """What goes wrong, by cause; the one that went wrong last comes first."""
-        groups = self.app.failures.list(limit=PAGE)
-        return [replace(group, sample=self.redaction.job(group.sample)) for group in groups]
+        return self.redaction.groups(self.app.failures.list(limit=PAGE))
 
     def audit(self, *, before: int | None = None) -> Sequence[Deed]:
         """Who ordered what, newest first."""
@@ -254,7 +253,7 @@ class Desk:
         while True:
             room = limit - len(wanted)
             found = self._stretch(text, words, before, room)
-            seen = [self.redaction.job(job) for job in found.jobs if is_meant(job, words)]
+            seen = self.redaction.jobs(job for job in found.jobs if is_meant(job, words))
             shown = [job for job in seen if self._is_found(job, text, filters)]
             wanted, before = [*wanted, *shown], found.next
             if seen and not shown and len(found.jobs) == room:

@@ -104,7 +104,7 @@ class Orders:
     def preview(self, verb: str, filters: Filters, text: str = "") -> Shown:
         """How many jobs an order by filter would reach, and some of them."""
         preview = self._bulk.preview(named(verb), filters.words(), self._sieve(filters, text), looks=LOOKS)
-        preview = replace(preview, sample=[self._desk.redaction.job(job) for job in preview.sample])
+        preview = replace(preview, sample=self._desk.redaction.jobs(preview.sample))
         meant = filters.but(state=tuple(preview.words["state"]))
         when = " --after 10m" if verb == "postpone" else ""
         return Shown(preview, meant, text, f"duly {verb} {meant.options(text=text)}{when}")

@@ -26,6 +26,12 @@ def call_shown(app: App, job: Job) -> str:
     return _written(_discretion(task, app), call)
 
 
+def job_shown(app: App, job: Job) -> Job:
+    """The job with stars where its texts quote what is not to be seen of its call."""
+    task, call = _asked_for(job)
+    return _discretion(task, app).job(job, call)
+
+
 def wish_shown(wish: dict[str, Any]) -> str:
     """The same for what an execution hands over."""
     return _written(_discretion(str(wish.get("task"))), _wished(wish))

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from duly import codec
 from duly.app import App
 from duly.django import compat, scheduling
-from duly.django.discretion import call_shown, wish_shown
+from duly.django.discretion import call_shown, job_shown, wish_shown
 from duly.django.engines import database_engine, engine, is_ours
 from duly.django.executions import main_database
 from duly.django.scheduling import TICK, furnish
@@ -119,7 +119,7 @@ class JobPanel:
             app.jobs.list(limit=PAGE, before=ask.before, **filters) if not ask.search else _search(app, ask)
         )
         older = jobs[-1].generation if len(jobs) == PAGE and not ask.search else None
-        return Listing(rows=[_job_row(job) for job in jobs], older=older)
+        return Listing(rows=[_job_row(job_shown(app, job)) for job in jobs], older=older)
 
     def details(self, row_id: str) -> Details | None:
         """With its history and its whole error."""
@@ -178,7 +178,8 @@ def _job_details(app: App, job: Job) -> Details:
     plain = ("id", "task", "queue", "priority", "key", "state", "reason", "ready_at", "due", "created_at",
              "finished_at", "attempt", "crashes", "deferrals", "generation", "epoch", "worker", "delivery",
              "result", "progress", "tick", "expires_at")  # fmt: skip
-    fields = [("arguments", call_shown(app, job)), *((name, getattr(job, name)) for name in plain)]
+    arguments, job = call_shown(app, job), job_shown(app, job)
+    fields = [("arguments", arguments), *((name, getattr(job, name)) for name in plain)]
     history = [
         (line.at, line.event, line.attempt, line.epoch, line.worker, line.started_at, line.note)
         for line in job.history

@@ -15,7 +15,7 @@ from duly.django.compat import connections, router, settings
 from duly.django.place import backend_options, place_of
 from duly.stores.sqlite import migrate as sqlite
 from duly.stores.sqlite.connection import spelling
-from duly.stores.sqlite.migrate import Migration
+from duly.stores.tables.migrations import Migration
 
 Operation: Any = importlib.import_module("django.db.migrations.operations.base").Operation
 OperationCategory: Any = importlib.import_module("django.db.migrations.operations.base").OperationCategory

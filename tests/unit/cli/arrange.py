@@ -27,6 +27,11 @@ def mail(to: str, password: str = "") -> None:
 def sign_in(user: str, password: str) -> None: ...
 
 
+@app.task(redact=["card"])
+def pay(card: str, *, note: str) -> None:
+    raise ValueError(f"declined {card} {note}")
+
+
 @app.task(queue_name="io", concurrency=1)
 def fetch(page: int) -> None: ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+import pytest
 from tests.unit.cli.arrange import Command, Shop
 
 from duly.job import State
@@ -93,7 +94,8 @@ def test_no_value_reaches_the_terminal_unescaped(duly: Command, shop: Shop) -> N
     job = shop.task("mail").using(key="a\x1b[2Jb").enqueue("nobody")
     shop.work()
 
-    out = duly("jobs").out + duly("show", job.id, "-a", shop.target).out + duly("why", job.id).out
+    looks = (["jobs"], ["show", job.id], ["why", job.id])
+    out = "".join(duly(*words, "-a", shop.target).out for words in looks)
 
     assert "\x1b" not in out
     assert "a\\x1b[2Jb" in out
@@ -145,6 +147,32 @@ def test_show_without_the_code_shows_no_arguments_unless_told_to(duly: Command, 
     assert told.document["arguments"] == [["ann", "s3cret"], {}]
 
 
+LOOKS = (
+    ["jobs"],
+    ["jobs", "--text", "declined"],
+    ["show", "{id}"],
+    ["why", "{id}"],
+    ["failures"],
+    ["retry", "--state", "failed", "--dry-run"],
+    ["prune", "--state", "failed", "--dry-run"],
+)
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_no_error_quotes_what_a_task_redacts(duly: Command, shop: Shop, form: list[str]) -> None:
+    job = shop.task("pay").enqueue("4111-1111", note="for the rent")
+    shop.work()
+
+    def told(*more: str) -> str:
+        return "\n".join(duly(*(word.format(id=job.id) for word in look), *form, *more).out for look in LOOKS)
+
+    with_code, without = told("-a", shop.target), told()
+
+    assert with_code.count("declined *** for the rent") >= len(LOOKS)
+    assert without.count("declined *** ***") >= len(LOOKS)  # nobody knows which of the two is the secret
+    assert "4111" not in with_code + without
+
+
 def test_a_job_that_is_not_there_is_a_no(duly: Command, shop: Shop) -> None:
     answer = duly("show", "0" * 32)
 
@@ -180,7 +208,7 @@ def test_failures_are_told_by_cause(duly: Command, shop: Shop) -> None:
     shop.work()
 
     (group,) = duly("failures", shop.target, "--json").document["failures"]
-    text = duly("failures").out
+    text = duly("failures", shop.target).out
     jobs = duly("jobs", "--fingerprint", group["fingerprint"], "--json").document["jobs"]
 
     assert (group["count"], group["is_more"], group["sample"]) == (2, False, failing[-1].id)

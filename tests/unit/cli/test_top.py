@@ -75,18 +75,18 @@ def test_the_pace_is_what_ended_between_two_looks(shop: Shop) -> None:
 
 
 def test_a_running_job_is_shown_with_its_worker_and_progress(shop: Shop) -> None:
-    app, name = shop.app, f"{shop.module}.mail"
-    shop.task("mail").using(key="lease:\x1b[31m42").enqueue("ann")
+    app, name = shop.app, f"{shop.module}.sign_in"
+    shop.task("sign_in").using(key="lease:\x1b[31m42").enqueue("ann", password="s3cret")
     store, lease = app.store, timedelta(seconds=30)
     card = WorkerCard("w1", "host:1", "host", 1, app.clock.now(), slots=3)
     store.run(store.renew(card, [], lease))
     (claim,) = store.run(store.claim(Ask("w1", {name: Lane(name)}, lease, limit=1, free=1))).claims
-    store.run(store.report({claim.fence: '{"done": 3, "total": 9, "message": "pages"}'}))
+    store.run(store.report({claim.fence: '{"done": 3, "total": 9, "message": "pages by s3cret"}'}))
 
     text = text_of(glance(app), None)
 
     assert "1 of 3" in text
-    assert "3 of 9 pages" in text
+    assert "3 of 9 pages by ***" in text
     assert "lease:\\x1b[31m42" in text
     assert "host:1" in text
 
