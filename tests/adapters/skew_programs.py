@@ -10,12 +10,13 @@ from pathlib import Path
 
 from duly.cli import main
 from duly.stores.postgres import driver
-from duly.stores.sqlite import migrate, store
+from duly.stores.sqlite import store
+from duly.stores.tables.migrations import parse
 
 
 def become(folder: Path) -> None:
     """From here on this process is code that ships more migrations."""
-    further = tuple(migrate.parse(file.name, file.read_text()) for file in sorted(folder.iterdir()))
+    further = tuple(parse(file.name, file.read_text()) for file in sorted(folder.iterdir()))
     for module in (store, driver):
         shipped = module.shipped()
         module.shipped = lambda shipped=shipped: (*shipped, *further)  # type: ignore[attr-defined]

@@ -14,8 +14,8 @@ from duly.clock import Clock, SystemClock, boot_id
 from duly.ledger.texts import commands, migrations, statements
 from duly.stores.drive import Statement
 from duly.stores.sqlite.connection import Spell
-from duly.stores.sqlite.migrate import Migration
 from duly.stores.sqlite.operations.moment import Moment
+from duly.stores.tables.migrations import Migration
 
 CLOCK: Final = "(select (extract(epoch from clock_timestamp()) * 1000000)::int8)"
 """In a select of its own: read once per statement, and an index can be used to compare with it."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from duly.ledger.dialect import Dialect
 from duly.stores.drive import Operation, Steps
-from duly.stores.sqlite.migrate import Migration, Schema, check_schema, missing
+from duly.stores.tables.migrations import Migration, Schema, check_schema, missing
 
 
 def is_current(dialect: Dialect, shown: str) -> Operation[bool]:

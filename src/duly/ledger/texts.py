@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from duly.stores.sqlite.migrate import Migration, parse
 from duly.stores.tables import texts
+from duly.stores.tables.migrations import Migration, parse
 
 
 def statements(dialect: str, operation: str) -> Mapping[str, str]:

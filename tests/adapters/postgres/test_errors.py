@@ -19,7 +19,7 @@ from duly.stores.postgres import PostgresStore, driver
 from duly.stores.postgres.address import parse
 from duly.stores.postgres.faults import check_server
 from duly.stores.postgres.migrate import shipped
-from duly.stores.sqlite.migrate import parse as parse_migration
+from duly.stores.tables.migrations import parse as parse_migration
 
 SECRET = "pässw0rd"
 

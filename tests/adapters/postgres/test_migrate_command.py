@@ -12,7 +12,7 @@ from psycopg import sql
 from duly.cli import main
 from duly.stores.postgres import PostgresStore, driver
 from duly.stores.postgres.migrate import shipped
-from duly.stores.sqlite.migrate import parse
+from duly.stores.tables.migrations import parse
 
 Command = Callable[..., tuple[int, str]]
 

@@ -19,7 +19,7 @@ from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.driver import Driver
 from duly.stores.postgres.migrate import shipped
 from duly.stores.postgres.operations import Operations
-from duly.stores.sqlite.migrate import Migration, parse
+from duly.stores.tables.migrations import Migration, parse
 
 ODD = ['We"ird -- x', "Größe; drop", "it's 100% %s {schema}{literal}", "select"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from duly.stores.drive import Operation, Statement, Steps
-from duly.stores.sqlite.migrate import Migration, parse
+from duly.stores.tables.migrations import Migration, parse
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     parse(

@@ -11,7 +11,8 @@ from tests.unit.sqlite.notes import MIGRATIONS, add, ask, texts
 
 from duly.errors import SchemaMismatch
 from duly.stores.sqlite.driver import Driver
-from duly.stores.sqlite.migrate import Migration, parse, shipped, statements
+from duly.stores.sqlite.migrate import shipped, statements
+from duly.stores.tables.migrations import Migration, parse
 
 WIDER = parse("0002_colour.sql", "alter table duly_note add column colour text;")
 NARROWER = parse("0003_no_trace.sql", "-- oldest code: 2\ndrop trigger duly_traced;\ndrop table duly_trace;")

@@ -17,7 +17,7 @@ from duly.ledger.dialect import Dialect
 from duly.ledger.django.bodies import DjangoBodies
 from duly.ledger.django.speech import Speech, connection_of, is_inside, opened, speech_for
 from duly.stores.drive import Operation, Statement
-from duly.stores.sqlite.migrate import Migration
+from duly.stores.tables.migrations import Migration
 
 T = TypeVar("T")
 

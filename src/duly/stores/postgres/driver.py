@@ -35,7 +35,7 @@ from duly.stores.postgres.pool import AsyncPool, Pool
 from duly.stores.postgres.spelling import Manner, Spelling
 from duly.stores.postgres.talk import Outcome, aconverse, asay, converse, say
 from duly.stores.postgres.wire import Wire
-from duly.stores.sqlite.migrate import Migration
+from duly.stores.tables.migrations import Migration
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -17,7 +17,7 @@ from typing import Final
 from duly.stores.postgres.address import Address
 from duly.stores.postgres.spelling import CLOCK, Spelling
 from duly.stores.postgres.wire import Wire
-from duly.stores.sqlite.migrate import Migration, Schema, check_schema, missing, parse
+from duly.stores.tables.migrations import Migration, Schema, check_schema, missing, parse
 
 CREATE: Final = """
 create table if not exists {schema}.migration (

@@ -29,9 +29,10 @@ from duly.stores.sqlite.doorbell import HAS_SOCKETS, PollingBell, Ringer, Socket
 from duly.stores.sqlite.faults import check_build, check_place, explained, is_busy
 from duly.stores.sqlite.filelock import FileLock
 from duly.stores.sqlite.journal import has_reset_race
-from duly.stores.sqlite.migrate import Migration, Schema, check_schema, missing, read_schema
+from duly.stores.sqlite.migrate import read_schema
 from duly.stores.sqlite.opening import Opened, Opening, sqlite_version
 from duly.stores.sqlite.turns import refuse_second_writer
+from duly.stores.tables.migrations import Migration, Schema, check_schema, missing
 
 T = TypeVar("T")
 

@@ -7,7 +7,6 @@ stops code that ships fewer than N migrations. Everything else goes on: newer ta
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from duly.errors import SchemaMismatch
 from duly.stores.sqlite.connection import Spell, begin_immediate
+from duly.stores.tables.migrations import Migration, Schema, check_schema, missing, parse
 
 CREATE: Final = """
 CREATE TABLE IF NOT EXISTS duly_schema (
@@ -36,33 +35,6 @@ SELECT name, coalesce(sql, '') FROM sqlite_master
 WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
 """
 
-_FILE: Final = re.compile(r"(\d{4})_(\w+)\.sql")
-_OLDEST: Final = re.compile(r"^-- oldest code: (\d+)\s*$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One step of the schema."""
-
-    number: int
-    name: str
-    text: str
-    oldest_code: int | None = None
-    """Given when the step takes something away: code that ships fewer migrations no longer works."""
-
-    @property
-    def title(self) -> str:
-        return f"{self.number:04}_{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """What a file says about itself."""
-
-    applied: frozenset[int] = frozenset()
-    oldest_code: int = 0
-    owns_file: bool = True
-
 
 @cache
 def shipped(package: str = "duly.stores.sqlite") -> tuple[Migration, ...]:
@@ -71,18 +43,9 @@ def shipped(package: str = "duly.stores.sqlite") -> tuple[Migration, ...]:
     found = [
         parse(file.name, file.read_text(encoding="utf-8"))
         for file in folder.iterdir()
-        if _FILE.fullmatch(file.name)
+        if file.name.endswith(".sql")
     ]
     return tuple(sorted(found, key=lambda migration: migration.number))
-
-
-def parse(filename: str, text: str) -> Migration:
-    """A migration from its file: the number orders it, the header says whether it takes something away."""
-    named = _FILE.fullmatch(filename)
-    if named is None:
-        raise ValueError(f"{filename!r} is no migration: name it like 0001_jobs.sql.")
-    oldest = _OLDEST.search(text)
-    return Migration(int(named[1]), named[2], text, int(oldest[1]) if oldest else None)
 
 
 def read_schema(connection: sqlite3.Connection, spell: Spell) -> Schema | None:
@@ -105,22 +68,6 @@ def is_own_file(connection: sqlite3.Connection, spell: Spell) -> bool:
     rows: list[tuple[str, str]] = connection.execute(TABLES).fetchall()
     ours = (spell("duly_"), *_engine_prefixes(rows))
     return (schema is None or schema.owns_file) and all(name.startswith(ours) for name, _ in rows)
-
-
-def check_schema(schema: Schema | None, migrations: Sequence[Migration], path: str) -> None:
-    """Stop code that the schema no longer serves."""
-    level = migrations[-1].number if migrations else 0
-    if schema is not None and schema.oldest_code > level:
-        raise SchemaMismatch(
-            f"{path} was migrated for newer code: it serves schema level {schema.oldest_code} and later, "
-            f"this version of Duly is at {level}. Upgrade duly in this process."
-        )
-
-
-def missing(schema: Schema | None, migrations: Sequence[Migration]) -> list[Migration]:
-    """What this code ships and the file has not seen."""
-    applied = schema.applied if schema else frozenset[int]()
-    return [migration for migration in migrations if migration.number not in applied]
 
 
 @dataclass(frozen=True, slots=True)

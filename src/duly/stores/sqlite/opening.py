@@ -20,14 +20,8 @@ from duly.stores.sqlite.address import Address, Mode
 from duly.stores.sqlite.connection import Spell, connect, deadline, pause_briefly
 from duly.stores.sqlite.faults import mount_table, network_warning
 from duly.stores.sqlite.journal import Journal, Version, choose_journal, mode_of, switch_mode
-from duly.stores.sqlite.migrate import (
-    Migration,
-    Migrator,
-    check_schema,
-    is_own_file,
-    missing,
-    read_schema,
-)
+from duly.stores.sqlite.migrate import Migrator, is_own_file, read_schema
+from duly.stores.tables.migrations import Migration, check_schema, missing
 
 CHECKED_UP_TO: Final = 8 * 2**20
 """Bytes: a look at every page of a larger file would delay each start by more than a blink."""
