@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -20,6 +21,7 @@ from tests.contract.arrange import (
     put_one,
     replacing,
     request,
+    revive,
     settle,
     start,
     state,
@@ -197,6 +199,50 @@ def test_follow_ups_of_a_run_that_no_longer_counts_are_dropped(store: Store, ref
     settle(store, lent, Done(), then=[follow_up])
 
     assert not exists(store, follow_up.id)
+
+
+def settle_all(store: Store, *ended: Settlement) -> list[Settled]:
+    return store.run(store.settle("w1", ended))
+
+
+def test_follow_ups_of_a_batch_are_put_in_its_order(store: Store) -> None:
+    put(store, *(request() for _ in range(4)))
+    lent = claim_all(store)
+    revive(store, lent[1].id)  # somebody spoke of this one: it is settled with care
+    follow_ups = [request("same"), request(), replacing("same"), request("b")]
+
+    settle_all(
+        store,
+        *(Settlement(one.fence, Done(), then=(more,)) for one, more in zip(lent, follow_ups, strict=True)),
+    )
+
+    assert state(store, follow_ups[0].id) is State.CANCELLED
+    assert [job.id for job in claim_all(store)] == [one.id for one in follow_ups[1:]]
+
+
+@pytest.mark.parametrize("comes_first", ["the run", "the request"])
+def test_a_follow_up_finds_the_runs_of_its_batch_that_come_after_it(store: Store, comes_first: str) -> None:
+    put(store, request(KEY), request())
+    named, other = sorted(claim_all(store), key=lambda one: one.id)
+    newer = replacing(KEY)
+    ends = [Settlement(named.fence, Done()), Settlement(other.fence, Done(), then=(newer,))]
+
+    answers = settle_all(store, *(ends if comes_first == "the run" else reversed(ends)))
+
+    is_superseded = comes_first == "the request"
+    assert (Settled.SUPERSEDED in answers) is is_superseded
+    assert state(store, named.id) is (State.CANCELLED if is_superseded else State.DONE)
+    assert claim_one(store).id == newer.id
+
+
+def test_a_run_that_asks_for_itself_by_another_serial_is_taken_over(store: Store) -> None:
+    lent = start(store, request(KEY))
+    own = replace(request(KEY), serial="another")
+
+    settle_all(store, Settlement(lent.fence, Again(after=HOUR), then=(own,)))
+
+    assert claim_one(store).id == own.id
+    assert waiting(store) == []
 
 
 # --- a request for the run's own key --------------------------------------------------------------

@@ -238,10 +238,24 @@ class Lockstep(RuleBasedStateMachine):
         if self.ended:
             self.settle_with(data.draw(st.sampled_from(self.ended)), verdict, wanted, None)
 
-    @rule(target=loans, ended=st.lists(st.tuples(loans, some.verdicts), max_size=3), ask=some.asks)
-    def turn(self, ended: list[tuple[Loan, Verdict]], ask: Ask) -> MultipleResults[Loan]:
-        first = [Settlement(loan.reference, verdict) for loan, verdict in ended]
-        second = [Settlement(loan.subject, verdict) for loan, verdict in ended]
+    @rule(
+        target=loans,
+        ended=st.lists(
+            st.tuples(loans, some.verdicts, st.lists(some.requests, max_size=1), st.none() | some.keyed()),
+            max_size=3,
+        ),
+        ask=some.asks,
+    )
+    def turn(
+        self, ended: list[tuple[Loan, Verdict, list[Request], Request | None]], ask: Ask
+    ) -> MultipleResults[Loan]:
+        then = [self.follow_ups(loan, wanted, own) for loan, _, wanted, own in ended]
+        first = [
+            Settlement(one[0].reference, one[1], then=more) for one, more in zip(ended, then, strict=True)
+        ]
+        second = [
+            Settlement(one[0].subject, one[1], then=more) for one, more in zip(ended, then, strict=True)
+        ]
         expected = self.reference.run(self.reference.turn(first, ask))
         answered = self.subject.run(self.subject.turn(second, ask))
         assert answered.answers == expected.answers

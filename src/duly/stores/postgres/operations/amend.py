@@ -7,6 +7,7 @@ says where it stands.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from duly.job import FINISHED
 from duly.stores.contract import Amended, Amendment, Delete, Revive, Selection
@@ -16,11 +17,12 @@ from duly.stores.postgres.operations.again import Repeat
 from duly.stores.postgres.operations.arrays import integers, stored, stored_or_none
 from duly.stores.postgres.operations.rows import Row
 from duly.stores.postgres.operations.select import matching
-from duly.stores.postgres.operations.texts import statements
+from duly.stores.postgres.operations.texts import dropping, statements
 from duly.stores.postgres.operations.world import World
 from duly.stores.tables.orders import Rival, needs_rivals, obey
 
 SQL = statements("amend")
+DROP_ENDED: Final = dropping(SQL["ended"])
 
 
 def amend(
@@ -61,7 +63,7 @@ def _hold(world: World, generations: Sequence[int], amendment: Amendment) -> Ste
 
 def _drop_ended(generations: Sequence[int]) -> Steps[dict[int, str]]:
     """Ended jobs at once, not one by one: a million of them is deleted in minutes, not in half an hour."""
-    found = yield Statement(SQL["drop_ended"], {"generations": integers(generations)})
+    found = yield Statement(DROP_ENDED, {"generations": integers(generations)})
     return dict(found)
 
 

@@ -1,14 +1,16 @@
 """The company a settlement keeps: what else the batch, or the store, has to say about the same serials.
 
-Runs that keep none are settled together, and their follow-up requests placed together. The others take
-their turn, one after the other, because what each finds depends on the one before.
+Runs that keep none are settled together. The others take their turn, one after the other, because what each
+finds depends on the one before; and follow-up requests are placed in the order of the batch, as many at once
+as nobody's turn comes between.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from duly.stores.contract import Settlement
 from duly.stores.drive import Statement, Steps
@@ -30,27 +32,41 @@ class Company:
     """What is known of a batch before any of it is settled."""
 
     quiet: str
-    """Serials that are ours for now, for which nothing waits and of which one run alone speaks; an array."""
+    """Serials that are ours for now, of which only one run speaks and for which nothing waits; an array."""
     entangled: frozenset[int]
-    """Places in the batch whose follow-up requests must be placed in their turn."""
-    following: dict[int, list[Arrival]]
+    """Places in the batch whose follow-up requests matter to a run in it, be it the one that asks."""
+    following: Mapping[int, Sequence[Arrival]]
+    """The follow-up requests of each place."""
 
-    def arrivals(self, places: Iterable[int]) -> list[Arrival]:
-        """The follow-up requests of these places, in order."""
-        return [arrival for place in sorted(places) for arrival in self.following.get(place, ())]
+
+class Following:
+    """Follow-up requests of what was settled together, placed when their turn in the batch has come."""
+
+    def __init__(self, following: Mapping[int, Sequence[Arrival]], places: Iterable[int]) -> None:
+        self._left = deque((place, following[place]) for place in sorted(places) if place in following)
+
+    def before(self, place: float) -> list[Arrival]:
+        """Those of earlier places that were not asked for yet."""
+        arrivals: list[Arrival] = []
+        while self._left and self._left[0][0] < place:
+            arrivals += self._left.popleft()[1]
+        return arrivals
+
+
+NOTHING: Final = Company("{}", frozenset(), {})
 
 
 def look_round(world: World, settlements: Sequence[Settlement], loans: Loans) -> Steps[Company]:
     """Take the serials that a batch speaks of, and see who else does."""
     following = _following(world, settlements)
     wished = {place: keyed(arrivals) for place, arrivals in following.items()}
-    own = yield from _own(loans)
-    spoken = Counter([*own, *(serial for wishes in wished.values() for serial in wishes)])
-    held = yield from serials.hold(world, spoken)
-    free = {serial for serial in held if spoken[serial] == 1}
-    entangled = {place for place, wishes in wished.items() if not wishes <= free}
+    wishes = set[str]().union(*wished.values())
+    own = Counter((yield from _own(loans)))
+    held = yield from serials.hold(world, wishes.union(own))
+    entangled = {place for place, about in wished.items() if not about <= held - own.keys()}
     entangled |= yield from _asking_for_themselves(world, following, loans)
-    quiet = yield from _not_waited_for(free.intersection(own))
+    alone = {serial for serial in held - wishes if own[serial] == 1}
+    quiet = yield from _not_waited_for(alone)
     return Company(words(sorted(quiet)), frozenset(entangled), following)
 
 
@@ -72,11 +88,11 @@ def _following(world: World, settlements: Sequence[Settlement]) -> dict[int, lis
     }
 
 
-def _not_waited_for(free: set[str]) -> Steps[set[str]]:
-    if not free:
-        return free
-    waited_for = yield Statement(SQL["waited_for"], {"serials": words(sorted(free))})
-    return free - {serial for (serial,) in waited_for}
+def _not_waited_for(alone: set[str]) -> Steps[set[str]]:
+    if not alone:
+        return alone
+    waited_for = yield Statement(SQL["waited_for"], {"serials": words(sorted(alone))})
+    return alone - {serial for (serial,) in waited_for}
 
 
 def _asking_for_themselves(

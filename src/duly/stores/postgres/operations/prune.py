@@ -7,11 +7,12 @@ from typing import Final
 
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.deliver import forget
-from duly.stores.postgres.operations.texts import statements
+from duly.stores.postgres.operations.texts import dropping, statements
 from duly.stores.postgres.operations.world import World
 from duly.stores.tables.instants import span
 
 SQL = statements("prune")
+DROP_OLD: Final = dropping(SQL["old"])
 CHANGE = statements("change")
 DIARY = statements("diary")
 
@@ -27,7 +28,7 @@ def prune(world: World, limit: int) -> Steps[int]:
     """Results whose time is over, then the oldest jobs with all they left, then what nobody needs."""
     yield Statement(SQL["drop_results"], {"now": world.now})
     yield Statement(CHANGE["clear"], {"now": world.now, "limit": limit})
-    ((dropped,),) = yield Statement(SQL["drop_jobs"], {"now": world.now, "limit": limit})
+    dropped = yield Statement(DROP_OLD, {"now": world.now, "limit": limit})
     yield Statement(SQL["drop_windows"], {"now": world.now})
     yield Statement(DIARY["forget"], {"now": world.now})
     yield Statement(SQL["drop_serials"], {"limit": SERIALS * limit})
@@ -36,7 +37,7 @@ def prune(world: World, limit: int) -> Steps[int]:
     yield from _forget_workers(world)
     yield Statement(SQL["drop_locks"], {"boot": world.moment.boot - span(ABSENCE)})
     yield Statement(SQL["drop_switches"], {"since": world.now - span(ABSENCE)})
-    return int(dropped)
+    return len(dropped)
 
 
 def _forget_workers(world: World) -> Steps[None]:

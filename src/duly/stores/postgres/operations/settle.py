@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from duly.job import FINISHED, State
 from duly.lifecycle import Settled
@@ -17,7 +18,7 @@ from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.again import Repeat
 from duly.stores.postgres.operations.arrays import integers
 from duly.stores.postgres.operations.arrivals import arrived, keyed
-from duly.stores.postgres.operations.company import look_round
+from duly.stores.postgres.operations.company import NOTHING, Following, look_round
 from duly.stores.postgres.operations.conclude import settle_row
 from duly.stores.postgres.operations.fences import Loan, read
 from duly.stores.postgres.operations.put import place_arrivals
@@ -66,14 +67,16 @@ def settle_swiftly(world: World, worker: str, settlements: Sequence[Settlement])
     answers = Answers()
     if world.is_wary:
         yield from _find_busy(loans, answers)
+    company = NOTHING
     if not world.moment.is_guest:  # there, what is to be seen may not be all there is
         company = yield from look_round(world, settlements, loans)
         for sheaf in sheaves(world, settlements, loans, but_for=company.entangled.union(answers.by_place)):
             yield from _settle_together(sheaf, company.quiet, answers)
-        yield from place_arrivals(world, company.arrivals(answers.places))
+    following = Following(company.following, answers.places)
     left = [place for place in range(len(settlements)) if place not in answers.by_place]
     if left:
-        yield from _settle_singly(world, worker, settlements, loans, left, answers)
+        yield from _settle_singly(world, worker, settlements, loans, left, answers, following)
+    yield from place_arrivals(world, following.before(inf))
     return answers
 
 
@@ -105,9 +108,11 @@ def _settle_singly(
     loans: Sequence[Loan | None],
     left: Sequence[int],
     answers: Answers,
+    following: Following,
 ) -> Steps[None]:
     held = yield from _hold(world, [settlements[place] for place in left], [loans[place] for place in left])
     for place in left:
+        yield from place_arrivals(world, following.before(place))
         settlement = settlements[place]
         row = yield from world.named(settlement.fence.id)
         if row is not None and is_recorded(row, settlement):

@@ -10,3 +10,8 @@ from duly.stores.tables import texts
 def statements(operation: str) -> Mapping[str, str]:
     """Every statement of `sql/<operation>.sql`, by its name."""
     return texts.statements(operation, "duly.stores.postgres")
+
+
+def dropping(old: str) -> str:
+    """A statement that drops the jobs `old` chooses, with all they left, and answers their generations and ids."""
+    return old + statements("drop")["with_all_they_left"]
