@@ -19,11 +19,15 @@ from types import FrameType
 from typing import Any, Final
 
 import pytest
+from tests.contract.arrange import HOUR, claim_all, put, request
 from tests.stories.conftest import PLACES
 
 import duly
 from duly import Duly
+from duly.job import Claim
+from duly.lifecycle import Again, Settled
 from duly.run import Run
+from duly.stores.contract import Settlement
 from duly.stores.drive import Operation, Steps
 from duly.worker import inthreads, onloop, pump
 from duly.worker.hand import Holding
@@ -184,3 +188,27 @@ def test_the_count_notices_jobs_that_are_fetched_one_by_one(monkeypatch: pytest.
 
     assert len(seen) == JOBS
     assert talks.asked.total() > MOST_TALKS
+
+
+SCHEDULES: Final = 40
+MOST_FOR_TICKS: Final = 15
+"""Statements that end schedules with a request each, however many: 12 when this was written."""
+
+
+def test_schedules_tick_in_batches_on_postgres(tmp_path: Path) -> None:
+    place = PLACES["postgres"](tmp_path)
+    app = Duly(place.url, namespace=place.namespace)
+    put(app.store, *(request(f"nightly-{each}", perpetual=True) for each in range(SCHEDULES)))
+    claims = claim_all(app.store)
+    talks = Talks(app)
+
+    answers = app.store.run(app.store.settle("w1", [ticked(claim) for claim in claims]))
+
+    assert answers == [Settled.SETTLED] * SCHEDULES
+    assert talks.statements["settle"] <= MOST_FOR_TICKS, talks.statements
+    app.close()
+
+
+def ticked(claim: Claim) -> Settlement:
+    tick = replace(request(f"{claim.key}@1", task="report"), serial=f"schedule|{claim.key}")
+    return Settlement(claim.fence, Again(after=HOUR), then=(tick,))
