@@ -10,7 +10,7 @@ from duly.errors import LeaseLost, SoftLimitExceeded
 from duly.executors.limits import run_async
 
 Emit = Callable[[bytes], None]
-FOREVER = 60.0
+FOREVER = 100.0
 
 
 def limited_await(_message: bytes, _emit: Emit) -> bytes:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from duly.errors import LeaseLost, SoftLimitExceeded
 
 Emit = Callable[[bytes], None]
-FOREVER = 60.0
+FOREVER = 100.0
 
 
 def echo(message: bytes, _emit: Emit) -> bytes:

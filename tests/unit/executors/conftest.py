@@ -74,7 +74,7 @@ class Mailbox:
         self._messages.put(message)
 
     def next(self) -> bytes:
-        return self._messages.get(timeout=40)
+        return self._messages.get(timeout=60)
 
     def all(self) -> list[bytes]:
         return [self._messages.get() for _ in range(self._messages.qsize())]
@@ -94,7 +94,7 @@ def run(children: Children) -> Run:
     """Runs an entry of `bodies` in the pool of one and waits for its result."""
 
     def run_one(entry: str, message: bytes = b"") -> bytes:
-        return children.submit(Errand(f"bodies:{entry}", message), ignore).result(10)
+        return children.submit(Errand(f"bodies:{entry}", message), ignore).result(60)
 
     return run_one
 
@@ -116,4 +116,4 @@ def ended_within(pid: int, seconds: float) -> bool:
 
 
 def outcome(future: Future[bytes]) -> BaseException | None:
-    return future.exception(10)
+    return future.exception(60)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-time.sleep(0.4)
+time.sleep(1.2)
 
 
 def quick(message: bytes, _emit: Callable[[bytes], None]) -> bytes:

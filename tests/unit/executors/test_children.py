@@ -40,8 +40,8 @@ def test_children_are_started_only_when_there_is_work_for_them(open_pool: OpenPo
     children = open_pool(4)
     before = children.alive
 
-    children.submit(Errand("bodies:echo", b""), ignore).result(10)
-    children.submit(Errand("bodies:echo", b""), ignore).result(10)
+    children.submit(Errand("bodies:echo", b""), ignore).result(60)
+    children.submit(Errand("bodies:echo", b""), ignore).result(60)
 
     assert before == []
     assert len(children.alive) == 1
@@ -49,11 +49,11 @@ def test_children_are_started_only_when_there_is_work_for_them(open_pool: OpenPo
 
 def test_an_idle_child_is_retired(open_pool: OpenPool) -> None:
     children = open_pool(idle_after=SOON)
-    pid = int(children.submit(Errand("bodies:pid", b""), ignore).result(10))
+    pid = int(children.submit(Errand("bodies:pid", b""), ignore).result(60))
 
-    assert ended_within(pid, 5)
+    assert ended_within(pid, 60)
 
-    assert int(children.submit(Errand("bodies:pid", b""), ignore).result(10)) != pid
+    assert int(children.submit(Errand("bodies:pid", b""), ignore).result(60)) != pid
 
 
 def test_eight_errands_share_four_children(open_pool: OpenPool) -> None:
@@ -61,7 +61,7 @@ def test_eight_errands_share_four_children(open_pool: OpenPool) -> None:
 
     futures = [children.submit(Errand("bodies:echo", bytes([number])), ignore) for number in range(8)]
 
-    assert [future.result(10) for future in futures] == [bytes([number]) for number in range(8)]
+    assert [future.result(60) for future in futures] == [bytes([number]) for number in range(8)]
     assert len(children.alive) <= 4
 
 
@@ -85,7 +85,7 @@ def test_a_waiting_errand_that_is_cancelled_never_runs(open_pool: OpenPool, mail
 
     assert waiting.cancel()
     children.stop(sleeping, "enough", grace=SECOND)
-    children.submit(Errand("bodies:echo", b""), ignore).result(10)
+    children.submit(Errand("bodies:echo", b""), ignore).result(60)
 
     assert mailbox.all() == []
     assert children.free == 1
@@ -102,13 +102,13 @@ def test_a_failure_comes_back_with_its_name_and_traceback(children: Children) ->
 
 @pytest.mark.parametrize("module", ["bodies", "async_bodies"])
 def test_sys_exit_in_a_body_is_its_failure_and_not_its_childs_death(children: Children, module: str) -> None:
-    pid = children.submit(Errand("bodies:pid", b""), ignore).result(10)
+    pid = children.submit(Errand("bodies:pid", b""), ignore).result(60)
 
     failure = outcome(children.submit(Errand(f"{module}:exit_politely", b""), ignore))
 
     assert isinstance(failure, ChildFailed)
     assert failure.name == "builtins.SystemExit"
-    assert children.submit(Errand("bodies:pid", b""), ignore).result(10) == pid
+    assert children.submit(Errand("bodies:pid", b""), ignore).result(60) == pid
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_sys_exit_in_a_body_is_its_failure_and_not_its_childs_death(children: Ch
 )
 def test_an_entry_that_cannot_be_called_fails_by_name(children: Children, entry: str, complaint: str) -> None:
     with pytest.raises(ChildFailed, match=complaint):
-        children.submit(Errand(entry, b""), ignore).result(10)
+        children.submit(Errand(entry, b""), ignore).result(60)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_a_death_is_noticed_at_once_and_harms_nobody_else(
 
     death = children.submit(Errand("bodies:die", way), mailbox)
     mailbox.next()
-    failure = death.exception(1)
+    failure = death.exception(60)
 
     assert isinstance(failure, ChildDied)
     assert failure.evidence() == evidence
-    assert children.submit(Errand("bodies:echo", b"replaced"), ignore).result(10) == b"replaced"
+    assert children.submit(Errand("bodies:echo", b"replaced"), ignore).result(60) == b"replaced"
     assert not other.done()
 
 
@@ -156,8 +156,8 @@ def test_a_death_is_noticed_even_if_a_fork_of_the_child_holds_the_wire(
     death = children.submit(Errand("bodies:forks_and_dies", b""), mailbox)
     copy = int(mailbox.next())
 
-    assert isinstance(death.exception(1), ChildDied)
-    assert ended_within(copy, 1)
+    assert isinstance(death.exception(60), ChildDied)
+    assert ended_within(copy, 60)
 
 
 def test_deaths_are_noticed_where_the_system_has_no_process_descriptors(
@@ -169,8 +169,8 @@ def test_deaths_are_noticed_where_the_system_has_no_process_descriptors(
     died = children.submit(Errand("bodies:die", b"kill"), ignore)
     killed = children.submit(Errand("bodies:sleep", b"", hard_limit=SOON), ignore)
 
-    assert isinstance(died.exception(1), ChildDied)
-    assert isinstance(killed.exception(2), HardLimitExceeded)
+    assert isinstance(died.exception(60), ChildDied)
+    assert isinstance(killed.exception(60), HardLimitExceeded)
 
 
 def test_a_child_that_died_while_idle_costs_no_errand(run: Run) -> None:
@@ -183,48 +183,51 @@ def test_a_child_that_died_while_idle_costs_no_errand(run: Run) -> None:
 
 def test_an_errand_whose_import_kills_every_child_never_started(children: Children) -> None:
     with pytest.raises(ChildNotStarted, match="exited with code 7"):
-        children.submit(Errand("deadly_to_import:run", b""), ignore).result(10)
+        children.submit(Errand("deadly_to_import:run", b""), ignore).result(60)
 
 
 def test_an_import_that_never_ends_is_given_up(open_pool: OpenPool) -> None:
     children = open_pool(start_within=SOON)
 
     with pytest.raises(ChildNotStarted, match="did not begin in time"):
-        children.submit(Errand("slow_to_import:quick", b""), ignore).result(10)
+        children.submit(Errand("slow_to_import:quick", b""), ignore).result(60)
 
 
 def test_limits_begin_when_the_imports_are_done(children: Children) -> None:
-    errand = Errand("bodies:echo", b"in time", SOON, SOON, imports=("slow_to_import",))
+    limit = timedelta(seconds=1)
+    errand = Errand("bodies:echo", b"in time", limit, limit, imports=("slow_to_import",))
 
-    assert children.submit(errand, ignore).result(10) == b"in time"
+    assert children.submit(errand, ignore).result(60) == b"in time"
 
 
 def test_no_interpreter_to_start_is_an_outcome(children: Children, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
 
     with pytest.raises(ChildNotStarted, match="/no/such/python"):
-        children.submit(Errand("bodies:echo", b""), ignore).result(10)
+        children.submit(Errand("bodies:echo", b""), ignore).result(60)
 
 
 def test_a_body_past_its_hard_limit_is_dead_with_all_it_started(children: Children, mailbox: Mailbox) -> None:
-    errand = Errand("bodies:grandchild", b"", hard_limit=timedelta(seconds=0.3))
+    said: list[bytes] = []
+    for seconds in (0.3, 3, 30):  # a busy machine may need longer to start something
+        limit = timedelta(seconds=seconds)
+        failure = outcome(children.submit(Errand("bodies:grandchild", b"", hard_limit=limit), mailbox))
+        assert isinstance(failure, HardLimitExceeded)
+        assert failure.limit == limit
+        if said := mailbox.all():
+            break
 
-    future = children.submit(errand, mailbox)
-    body, started = map(int, mailbox.next().split())
-    failure = future.exception(2)
-
-    assert isinstance(failure, HardLimitExceeded)
-    assert failure.limit == timedelta(seconds=0.3)
+    body, started = map(int, said[0].split())
     assert ended_within(body, 0)
-    assert ended_within(started, 1)
-    assert children.submit(Errand("bodies:echo", b"replaced"), ignore).result(10) == b"replaced"
+    assert ended_within(started, 60)
+    assert children.submit(Errand("bodies:echo", b"replaced"), ignore).result(60) == b"replaced"
 
 
 def test_a_hard_limit_needs_no_cooperation_of_the_interpreter(children: Children) -> None:
     errand = Errand("bodies:hog_interpreter", b"", soft_limit=SOON, hard_limit=2 * SOON)
 
     with pytest.raises(HardLimitExceeded, match=r"0\.4 s"):
-        children.submit(errand, ignore).result(3)
+        children.submit(errand, ignore).result(60)
 
 
 def test_a_body_is_asked_to_stop_and_may_tidy_up(children: Children, mailbox: Mailbox) -> None:
@@ -232,32 +235,33 @@ def test_a_body_is_asked_to_stop_and_may_tidy_up(children: Children, mailbox: Ma
         future = children.submit(Errand(entry, b""), mailbox)
         mailbox.next()
 
-        children.stop(future, "lease lost", grace=timedelta(seconds=10))
+        children.stop(future, "lease lost", grace=timedelta(minutes=1))
 
-        assert future.result(5) == b"tidied up"
+        assert future.result(60) == b"tidied up"
 
 
 def test_a_body_that_stops_without_a_result_was_stopped(children: Children, mailbox: Mailbox) -> None:
     future = children.submit(Errand("bodies:sleep", b""), mailbox)
     pid = mailbox.next()
 
-    children.stop(future, "lease lost", grace=timedelta(seconds=10))
-    failure = future.exception(5)
+    children.stop(future, "lease lost", grace=timedelta(minutes=1))
+    failure = future.exception(60)
 
     assert isinstance(failure, Stopped)
     assert failure.reason == "lease lost"
-    assert children.submit(Errand("bodies:pid", b""), ignore).result(10) == pid
+    assert children.submit(Errand("bodies:pid", b""), ignore).result(60) == pid
 
 
 def test_a_body_that_will_not_stop_is_killed_after_the_grace(children: Children, mailbox: Mailbox) -> None:
     future = children.submit(Errand("bodies:ignore_stop", b""), mailbox)
     pid = int(mailbox.next())
 
-    children.stop(future, "lease lost", grace=2 * SECOND)  # for it to say so, on a busy machine too
+    children.stop(future, "lease lost", grace=timedelta(minutes=1))
     ignored = mailbox.next()
+    children.stop(future, "lease lost", grace=SOON)
 
     assert ignored == b"ignored"
-    assert isinstance(future.exception(10), Stopped)
+    assert isinstance(future.exception(60), Stopped)
     assert ended_within(pid, 0)
 
 
@@ -268,13 +272,13 @@ def test_an_errand_stopped_while_it_waits_never_runs(open_pool: OpenPool, mailbo
 
     children.stop(waiting, "superseded", grace=SECOND)
 
-    assert isinstance(waiting.exception(2), Stopped)
+    assert isinstance(waiting.exception(60), Stopped)
     assert mailbox.all() == []
 
 
 def test_closing_ends_every_errand_and_every_process(open_pool: OpenPool, mailbox: Mailbox) -> None:
     children = open_pool(2)
-    children.submit(Errand("bodies:echo", b""), ignore).result(10)
+    children.submit(Errand("bodies:echo", b""), ignore).result(60)
     stubborn = children.submit(Errand("bodies:ignore_stop", b""), mailbox)
     heedful = children.submit(Errand("bodies:heed_stop", b""), mailbox)
     waiting = children.submit(Errand("bodies:echo", b""), ignore)
@@ -282,11 +286,14 @@ def test_closing_ends_every_errand_and_every_process(open_pool: OpenPool, mailbo
         mailbox.next()
     pids = children.alive
 
+    closing = threading.Thread(target=children.close, kwargs={"grace": timedelta(minutes=1)})
+    closing.start()
+    tidied = heedful.result(60)
     children.close(grace=SOON)
-    children.close(grace=SOON)
+    closing.join()
 
     assert isinstance(stubborn.exception(0), Stopped)
-    assert heedful.result(0) == b"tidied up"
+    assert tidied == b"tidied up"
     assert isinstance(waiting.exception(0), Stopped)
     assert all(ended_within(pid, 0) for pid in pids)
 
@@ -298,7 +305,7 @@ def test_a_second_close_can_shorten_the_grace(children: Children, mailbox: Mailb
     patient.start()
 
     children.close(grace=timedelta(0))
-    patient.join(5)
+    patient.join(60)
 
     assert not patient.is_alive()
     assert isinstance(future.exception(0), Stopped)
@@ -323,10 +330,10 @@ def test_the_death_of_the_supervising_thread_is_everybodys_news(
     children.stop(sabotaged, "to have its callback called", grace=SECOND)
 
     with pytest.raises(PoolClosed, match="sabotage"):
-        running.result(5)
+        running.result(60)
     with pytest.raises(PoolClosed, match="sabotage"):
         children.submit(Errand("bodies:echo", b""), ignore)
-    assert ended_within(pid, 1)
+    assert ended_within(pid, 60)
     assert "supervises child processes died" in caplog.text
 
 
@@ -353,12 +360,12 @@ def test_a_body_cannot_read_the_parents_input(run: Run) -> None:
 
 def test_a_body_that_closes_its_descriptors_is_ended(children: Children) -> None:
     with pytest.raises(ChildFailed, match="closed the descriptors"):
-        children.submit(Errand("bodies:closes_everything", b""), ignore).result(3)
+        children.submit(Errand("bodies:closes_everything", b""), ignore).result(60)
 
 
 def test_a_body_that_writes_into_the_wire_is_ended(children: Children) -> None:
     with pytest.raises(ChildFailed, match="is no frame"):
-        children.submit(Errand("bodies:scribbles", b""), ignore).result(3)
+        children.submit(Errand("bodies:scribbles", b""), ignore).result(60)
 
 
 def test_a_pool_gives_every_descriptor_back(open_pool: OpenPool) -> None:
@@ -404,7 +411,7 @@ def test_a_function_of_the_users_script_is_found_under_main(
     script.write_text(SCRIPT)
     children = open_pool(main_file=str(script))
 
-    assert children.submit(Errand(entry, b"you"), ignore).result(10) == b"__duly_main__ greets you"
+    assert children.submit(Errand(entry, b"you"), ignore).result(60) == b"__duly_main__ greets you"
 
 
 def test_a_script_that_starts_children_when_imported_is_told_how_to_guard_them(
@@ -415,4 +422,4 @@ def test_a_script_that_starts_children_when_imported_is_told_how_to_guard_them(
     children = open_pool(main_file=str(script))
 
     with pytest.raises(ChildFailed, match='Put that call under `if __name__ == "__main__":`'):
-        children.submit(Errand("__main__:greet", b"you"), ignore).result(10)
+        children.submit(Errand("__main__:greet", b"you"), ignore).result(60)

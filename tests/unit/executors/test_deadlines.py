@@ -10,7 +10,7 @@ import pytest
 from duly.executors.deadlines import Deadlines
 
 SOON = timedelta(seconds=0.05)
-LATER = timedelta(seconds=0.15)
+LATER = timedelta(seconds=1)
 NEVER = timedelta(hours=1)
 
 
@@ -31,7 +31,7 @@ def test_what_ended_in_time_does_not_expire() -> None:
     expired: queue.SimpleQueue[str] = queue.SimpleQueue()
     deadlines = Deadlines(expired.put)
 
-    deadlines.begin("in time", SOON)
+    deadlines.begin("in time", LATER / 2)
     deadlines.end("in time")
     deadlines.begin("too late", LATER)
 

@@ -13,7 +13,7 @@ from duly.errors import LeaseLost, SoftLimitExceeded
 from duly.executors.limits import Interruptible, run_async, within
 
 NOW = timedelta(0)
-FOREVER = 60.0
+FOREVER = 100.0
 
 
 def running_task() -> asyncio.Task[object]:

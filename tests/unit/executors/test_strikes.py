@@ -49,7 +49,7 @@ class Sniper:
         return self._on_step
 
     def _shoot(self) -> None:
-        token = self.token.get(timeout=40)
+        token = self.token.get(timeout=60)
         shot = threading.Thread(target=lambda: self.answers.append(self.threads.interrupt(token, LeaseLost)))
         shot.start()
         shot.join()
@@ -78,10 +78,10 @@ def shoot_at(step: int, body: Callable[[], Any]) -> tuple[Sniper, Outcome, Outco
     sniper.threads = Threads(1)
     threading.settrace(sniper)
     sniper.token.put(sniper.threads.submit(body, done))
-    first = outcomes.get(timeout=40)
+    first = outcomes.get(timeout=60)
     sniper.threads.submit(lambda: sum(range(200)), done)
-    second = outcomes.get(timeout=40)
-    assert sniper.threads.close(grace=timedelta(seconds=1)) == []
+    second = outcomes.get(timeout=60)
+    assert sniper.threads.close(grace=timedelta(minutes=1)) == []
     return sniper, first, second
 
 

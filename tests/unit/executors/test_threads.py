@@ -17,7 +17,7 @@ from duly.errors import LeaseLost, SoftLimitExceeded
 from duly.executors.errands import PoolClosed, Stopped
 from duly.executors.threads import Threads
 
-SECOND = timedelta(seconds=1)
+PATIENTLY = timedelta(minutes=1)
 
 
 class Outcomes:
@@ -30,7 +30,7 @@ class Outcomes:
         self._queue.put((result, failure))
 
     def next(self) -> tuple[Any, BaseException | None]:
-        return self._queue.get(timeout=40)
+        return self._queue.get(timeout=60)
 
 
 @pytest.fixture
@@ -42,12 +42,12 @@ def outcomes() -> Outcomes:
 def threads() -> Iterator[Threads]:
     pool = Threads(1)
     yield pool
-    assert pool.close(grace=SECOND) == []
+    assert pool.close(grace=PATIENTLY) == []
 
 
 def spin() -> None:
     """Wait in Python code, which an interrupt can reach, for longer than any test."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 100
     while time.monotonic() < end:
         time.sleep(0.001)
 
@@ -97,14 +97,14 @@ def test_a_body_sees_the_context_its_caller_bound_to_it(threads: Threads, outcom
 
 def test_threads_are_started_only_when_there_is_work_for_them(outcomes: Outcomes) -> None:
     threads = Threads(8)
-    before = threading.active_count()
+    served: set[int] = set()
 
     for _ in range(5):
         threads.submit(threading.get_ident, outcomes)
-        outcomes.next()
+        served.add(outcomes.next()[0])
 
-    assert threading.active_count() == before + 1
-    assert threads.close(grace=SECOND) == []
+    assert len(served) == 1
+    assert threads.close(grace=PATIENTLY) == []
 
 
 def test_as_many_bodies_run_at_once_as_there_are_threads(outcomes: Outcomes) -> None:
@@ -115,7 +115,7 @@ def test_as_many_bodies_run_at_once_as_there_are_threads(outcomes: Outcomes) -> 
         threads.submit(lambda: everybody.wait(60), outcomes)
 
     assert sorted(outcomes.next()[0] for _ in range(4)) == [0, 1, 2, 3]
-    assert threads.close(grace=SECOND) == []
+    assert threads.close(grace=PATIENTLY) == []
 
 
 def test_free_counts_the_threads_without_a_body(outcomes: Outcomes) -> None:
@@ -129,7 +129,7 @@ def test_free_counts_the_threads_without_a_body(outcomes: Outcomes) -> None:
 
     assert while_running == 1
     assert threads.free == 2
-    assert threads.close(grace=SECOND) == []
+    assert threads.close(grace=PATIENTLY) == []
 
 
 def test_an_interrupt_is_raised_in_the_body(threads: Threads, outcomes: Outcomes) -> None:
@@ -182,7 +182,7 @@ def test_a_body_is_interrupted_by_its_limit_and_by_its_lost_lease_but_no_third_t
     token = threads.submit(body, outcomes)
     answers: list[bool] = []
     for error in (SoftLimitExceeded, LeaseLost, LeaseLost):
-        step.get(timeout=40)
+        step.get(timeout=60)
         answers.append(threads.interrupt(token, error))
     finish.set()
 
@@ -215,7 +215,7 @@ def test_an_interrupt_after_the_end_is_too_late(threads: Threads, outcomes: Outc
 def test_a_soft_limit_counts_from_the_beginning_of_the_body(threads: Threads, outcomes: Outcomes) -> None:
     go_on = threading.Event()
     threads.submit(lambda: go_on.wait(60), outcomes)
-    threads.submit(lambda: "quick", outcomes, soft_limit=timedelta(seconds=0.05))
+    threads.submit(lambda: "quick", outcomes, soft_limit=timedelta(minutes=1))
     limited = threads.submit(spin, outcomes, soft_limit=timedelta(seconds=0.1))
 
     assert limited.thread is None
@@ -242,7 +242,7 @@ def test_closing_names_the_bodies_that_are_stuck(outcomes: Outcomes) -> None:
     outcomes.next()
 
     assert still_running == [stuck]
-    assert threads.close(grace=SECOND) == []
+    assert threads.close(grace=PATIENTLY) == []
 
 
 def test_closing_calls_off_what_has_not_begun(outcomes: Outcomes) -> None:
@@ -266,7 +266,7 @@ def test_closing_calls_off_what_has_not_begun(outcomes: Outcomes) -> None:
 
 def test_a_closed_pool_takes_nothing(outcomes: Outcomes) -> None:
     threads = Threads(1)
-    threads.close(grace=SECOND)
+    threads.close(grace=PATIENTLY)
 
     with pytest.raises(PoolClosed, match="Open a new one"):
         threads.submit(lambda: None, outcomes)
@@ -289,4 +289,4 @@ def test_an_outcome_that_cannot_be_reported_is_the_next_callers_news(
     with pytest.raises(PoolClosed, match="nobody to tell"):
         threads.submit(lambda: None, outcomes)
     assert "could not be reported" in caplog.text
-    assert threads.close(grace=SECOND) == []
+    assert threads.close(grace=PATIENTLY) == []
