@@ -13,5 +13,5 @@ def statements(operation: str) -> Mapping[str, str]:
 
 
 def dropping(old: str) -> str:
-    """A statement that drops the jobs `old` chooses, with all they left, and answers their generations and ids."""
+    """A statement that drops the jobs `old` chooses with all they left; answers generations and ids."""
     return old + statements("drop")["with_all_they_left"]

@@ -8,27 +8,16 @@ where generation in (
     where result_until is not null and result_until <= %(now)s
     for update skip locked)
 
--- name: drop_jobs
+-- name: old
+-- The beginning of a statement: see `drop`.
 with old as materialized (
-    select ended.generation, job.entered, job.lane, job.expires_at
+    select ended.generation, job.id, job.entered, job.lane, job.expires_at
     from {schema}.ended join {schema}.job on job.generation = ended.generation
     where ended.forget_at <= %(now)s
     order by ended.forget_at, job.entered
     limit %(limit)s
     for update of ended skip locked
-), ends as (
-    delete from {schema}.ended using old where ended.generation = old.generation
-), lines as (
-    delete from {schema}.history using old where history.entered = old.entered
-), remarks as (
-    delete from {schema}.remark using old where remark.generation = old.generation
-), expiring as (
-    delete from {schema}.expiry using old
-    where expiry.lane = old.lane and expiry.expires_at = old.expires_at and expiry.generation = old.generation
-), jobs as (
-    delete from {schema}.job using old where job.generation = old.generation
 )
-select count(*) from old
 
 -- name: drop_windows
 delete from {schema}.guard

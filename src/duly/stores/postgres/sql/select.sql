@@ -87,7 +87,9 @@ order by generation desc
 limit %(limit)s
 
 -- name: standing
--- Each state by itself: an index by state and generation is in order for one state only.
+-- Each state by itself, though in the same words: an index by state and generation is in order for one state only.
+-- A join with the states cannot say it shorter: the index of those that did not end well is partial, and serves only
+-- where the state is a constant.
 /* planned anew */
 select generation
 from (
