@@ -182,7 +182,7 @@ class Arena:
 
     def _take_over(self, ids: list[str]) -> None:
         """Work until all is done, or for a while longer than the lease where the zombie holds the file."""
-        until = time.monotonic() + LEASE * (1.3 if self.is_sqlite else 20.0)
+        until = time.monotonic() + PATIENCE
         if self.is_sqlite and self._is_held():
             time.sleep(LEASE * 1.3)
             return

@@ -25,7 +25,7 @@ from duly.outbox.contract import Outbox
 from duly.settings import Settings
 from duly.testing import VirtualClock
 
-OPTIONS: Final[dict[str, Any]] = {"lease": "4s", "poll": "50ms", "concurrency": 4, "grace": "8s"}
+OPTIONS: Final[dict[str, Any]] = {"lease": "30s", "poll": "50ms", "concurrency": 4, "grace": "8s"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Database:
 
 def _sqlite(folder: Path) -> Database:
     path = folder / "shop.db"
-    made = Database(f"sqlite:///{path}", namespace_of(folder), lambda: sqlite3.connect(path, timeout=10))
+    made = Database(f"sqlite:///{path}", namespace_of(folder), lambda: sqlite3.connect(path, timeout=60))
     made.execute("create table orders (id integer)")
     return made
 
@@ -136,8 +136,8 @@ def own_server() -> Generator[PostgresServer]:
 
 @pytest.fixture
 def crew(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Crew]:
-    """Workers in processes of their own, on the session's Redis, with a lease short enough to wait for."""
-    variables = {**OPTIONS, "lease": "2s", "url": shared_url(), "outbox": database.url}
+    """Workers in processes of their own, on the session's Redis."""
+    variables = {**OPTIONS, "url": shared_url(), "outbox": database.url}
     for name, value in {**variables, "namespace": database.namespace}.items():
         monkeypatch.setenv(f"DULY_{name.upper()}", str(value))
     monkeypatch.setenv("STORY_FOLDER", str(tmp_path))

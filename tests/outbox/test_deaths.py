@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.stories import errands
 from tests.stories.arrange import until
-from tests.stories.processes import Crew
+from tests.stories.processes import SHORT, Crew
 
 from duly.job import State
 
@@ -24,7 +24,7 @@ def test_a_relay_killed_between_delivering_and_clearing_leaves_one_job(crew: Cre
     errands.quick.using(connection=connection).enqueue(1)
     errands.quick.using(connection=connection, key=KEY).enqueue(2)
     connection.commit()
-    victim = crew.launch(DULY_FAILPOINTS="after_deliver=exit")
+    victim = crew.launch(DULY_FAILPOINTS="after_deliver=exit", **SHORT)
     code = victim.wait()
     stands = (crew.app.jobs.count(), backlog())
 
@@ -40,7 +40,7 @@ def test_a_relay_killed_between_delivering_and_clearing_leaves_one_job(crew: Cre
 def test_a_relay_killed_before_delivering_loses_nothing(crew: Crew, connection: Any) -> None:
     errands.quick.using(connection=connection).enqueue(1)
     connection.commit()
-    victim = crew.launch(DULY_FAILPOINTS="before_deliver=exit")
+    victim = crew.launch(DULY_FAILPOINTS="before_deliver=exit", **SHORT)
     code = victim.wait()
     stands = (crew.app.jobs.count(), backlog())
 
@@ -55,13 +55,13 @@ def test_a_worker_killed_in_the_middle_of_many_leaves_each_job_once(crew: Crew, 
     for number in range(150):
         errands.quick.using(connection=connection).enqueue(number)
     connection.commit()
-    victim = crew.start()
+    victim = crew.start(**SHORT)
     until(crew.app.jobs.count)
     victim.send(signal.SIGKILL)
     victim.wait()
 
     crew.start()
-    until(lambda: crew.app.jobs.count(state="done") == 150, timeout=40)
+    until(lambda: crew.app.jobs.count(state="done") == 150)
     until(lambda: backlog() == 0)
 
     assert crew.app.jobs.count() == 150
@@ -71,7 +71,7 @@ def test_a_worker_killed_in_the_middle_of_many_leaves_each_job_once(crew: Crew, 
 def test_a_frozen_relay_that_wakes_does_not_undo_the_newer_replace(crew: Crew, connection: Any) -> None:
     old = errands.quick.using(connection=connection, key=KEY, replace=True, run_after="1h").enqueue(1)
     connection.commit()
-    frozen = crew.launch(DULY_FAILPOINTS="before_deliver=stop nth=1; after_deliver=exit nth=1")
+    frozen = crew.launch(DULY_FAILPOINTS="before_deliver=stop nth=1; after_deliver=exit nth=1", **SHORT)
     until(lambda: frozen.is_frozen)
     new = errands.quick.using(connection=connection, key=KEY, replace=True, run_after="1h").enqueue(2)
     connection.commit()

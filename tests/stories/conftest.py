@@ -34,8 +34,14 @@ PLACES: Final[dict[str, Callable[[Path], Place]]] = {
     "redis": lambda folder: Place(shared_url(), namespace_of(folder)),
 }
 
-OPTIONS: Final[dict[str, Any]] = {"lease": "4s", "poll": "50ms", "concurrency": 4, "grace": "8s"}
-"""Quick to look and quick to beat, with a lease that a busy machine can keep."""
+OPTIONS: Final[dict[str, Any]] = {"lease": "30s", "poll": "50ms", "concurrency": 4, "grace": "8s"}
+"""Quick to look, with a lease that a busy machine can keep."""
+
+
+@pytest.fixture(autouse=True)
+def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beats of workers in this process come every second all the same: some stories wait for one."""
+    monkeypatch.setattr("duly.worker.beat.BEATS_PER_LEASE", 30)
 
 
 @pytest.fixture(params=list(PLACES))
@@ -133,9 +139,9 @@ def errand_app(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gen
 def crew(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Generator[Crew, None, None]:
-    """Workers in processes of their own on one store, with a lease short enough to wait for."""
+    """Workers in processes of their own on one store."""
     url = _settled(PLACES[request.param](tmp_path), monkeypatch)
-    app = _errands_on(url, tmp_path, monkeypatch, lease="2s")
+    app = _errands_on(url, tmp_path, monkeypatch)
     crew = Crew(app, tmp_path)
     yield crew
     crew.end()

@@ -28,7 +28,7 @@ class Desk:
         """A connection that commits each statement."""
         if self.is_sqlite:
             path = self.url.removeprefix("sqlite:///")
-            with closing(sqlite3.connect(path, isolation_level=None, timeout=20)) as connection:
+            with closing(sqlite3.connect(path, isolation_level=None, timeout=60)) as connection:
                 connection.execute("pragma wal_autocheckpoint = 0")
                 yield connection
         else:

@@ -42,7 +42,7 @@ class Effects:
     def connect(self) -> Generator[Any, None, None]:
         """A connection of the test's own."""
         if self.is_sqlite:
-            with closing(sqlite3.connect(self.path, isolation_level=None, timeout=10)) as connection:
+            with closing(sqlite3.connect(self.path, isolation_level=None, timeout=60)) as connection:
                 connection.execute("pragma wal_autocheckpoint = 0")
                 yield connection
         else:

@@ -52,7 +52,7 @@ def _note(journal: str, line: object) -> None:
 def prepare(environment: pytest.MonkeyPatch, url: str, table: str, folder: Path) -> None:
     """What workers started from here find in their environment."""
     settings = {"DULY_URL": url, "FOLLOWED": table, "STORY_FOLDER": str(folder)}
-    settings |= {"DULY_LEASE": "2s", "DULY_POLL": "50ms", "DULY_CONCURRENCY": "4", "DULY_GRACE": "8s"}
+    settings |= {"DULY_LEASE": "30s", "DULY_POLL": "50ms", "DULY_CONCURRENCY": "4", "DULY_GRACE": "8s"}
     for name, value in settings.items():
         environment.setenv(name, value)
 

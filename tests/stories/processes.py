@@ -18,6 +18,8 @@ from duly.stores.sqlite.filelock import FileLock
 
 ROOT: Final = Path(__file__).parents[2]
 TARGET: Final = "tests.stories.errands:app"
+SHORT: Final = {"DULY_LEASE": "2s"}
+"""For a worker that will die or freeze: what it held is lent again soon. Others lose nothing they hold."""
 
 
 class WorkerProcess:
@@ -68,7 +70,7 @@ class WorkerProcess:
         self.send(signal.SIGKILL)
         self._process.wait(40)
 
-    def wait(self, seconds: float = 10.0) -> int:
+    def wait(self, seconds: float = 60.0) -> int:
         """Its exit code."""
         return self._process.wait(seconds)
 
@@ -108,7 +110,7 @@ class Crew:
         path = getattr(self.app.store, "path", None)
         if path is None:
             return nullcontext()
-        return FileLock(f"{path}-duly.lock").held(timedelta(seconds=5))
+        return FileLock(f"{path}-duly.lock").held(timedelta(seconds=60))
 
     def let(self, name: str) -> None:
         """Let the bodies go on that wait for this name."""

@@ -5,21 +5,20 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from tests.stories import errands
 from tests.stories.arrange import ended, events, in_state, until
-from tests.stories.processes import Crew, is_running
+from tests.stories.processes import SHORT, Crew, is_running
 
 from duly import State
 
 pytestmark = pytest.mark.chaos
 
 LEASE = 2.0
-SLACK = 6.0  # of a busy machine
+SLACK = 40.0  # of a busy machine
 
 
 def started() -> list[list[str]]:
@@ -36,12 +35,12 @@ def task_of(place: str) -> Any:
 
 @pytest.mark.parametrize("place", ["thread", "loop", "child"])
 def test_a_killed_workers_job_runs_again_within_two_leases(crew: Crew, place: str) -> None:
-    victim = crew.start()
+    victim = crew.start(**SHORT)
     handle = task_of(place).enqueue("again")
     until(started)
-    crew.start()
     victim.kill()
     killed = time.monotonic()
+    crew.start()
 
     until(lambda: len(started()) == 2)
     took = time.monotonic() - killed
@@ -66,13 +65,13 @@ def test_children_die_with_their_worker(crew: Crew) -> None:
 
 
 def test_a_killed_worker_loses_nothing_that_it_held(crew: Crew) -> None:
-    victim = crew.start("-c", "2")
+    victim = crew.start("-c", "2", **SHORT)
     handles = errands.quick.enqueue_many([((n,), {}) for n in range(300)])
     until(lambda: len(errands.lines("quick")) > 100)
     victim.kill()
 
     crew.start()
-    jobs = crew.app.jobs.wait_all(handles, timeout="30s")
+    jobs = crew.app.jobs.wait_all(handles, timeout="60s")
 
     runs = Counter(errands.lines("quick"))
     assert {job.state for job in jobs} == {State.DONE}
@@ -80,20 +79,20 @@ def test_a_killed_worker_loses_nothing_that_it_held(crew: Crew) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("crew", ["sqlite"], indirect=True)  # about the defaults, which know no store
-def test_by_default_a_killed_workers_job_runs_again_within_35_seconds(crew: Crew) -> None:
-    victim = crew.start(DULY_LEASE="30s")
+def test_by_default_a_killed_workers_job_runs_again_after_its_lease(crew: Crew) -> None:
+    victim = crew.start()
     errands.slow.enqueue("never")
     until(started)
-    crew.start(DULY_LEASE="30s")
+    crew.start()
     victim.kill()
 
-    until(lambda: len(started()) == 2, timeout=35)
+    until(lambda: len(started()) == 2)  # the lease is half as long as this waits
 
 
 def test_a_body_that_may_start_once_is_given_up_after_a_kill(crew: Crew) -> None:
-    victim = crew.start()
+    victim = crew.start(**SHORT)
     handle = errands.once.enqueue("never")
     until(lambda: errands.lines("started"))
     victim.kill()
@@ -132,7 +131,7 @@ def test_a_worker_that_dies_at_any_point_neither_loses_its_job_nor_counts_a_cras
 ) -> None:
     runs, history = POINTS[point]
     handle = errands.quick.enqueue(7)
-    victim = crew.launch(DULY_FAILPOINTS=f"{point}=exit")
+    victim = crew.launch(DULY_FAILPOINTS=f"{point}=exit", **SHORT)
     code = victim.wait()
     before = len(errands.lines("quick"))
 
@@ -144,7 +143,7 @@ def test_a_worker_that_dies_at_any_point_neither_loses_its_job_nor_counts_a_cras
 
 
 def test_a_body_that_kills_its_worker_runs_alone_next_and_is_put_aside(crew: Crew) -> None:
-    victim = crew.start()
+    victim = crew.start(**SHORT)
     handle = errands.take_the_worker_along.enqueue()
     assert victim.wait() == -signal.SIGKILL
 
@@ -164,7 +163,7 @@ def test_a_body_that_kills_its_worker_runs_alone_next_and_is_put_aside(crew: Cre
 
 
 def test_a_frozen_worker_that_wakes_after_its_lease_changes_nothing(crew: Crew) -> None:
-    frozen = crew.start()
+    frozen = crew.start(**SHORT)
     handle = errands.slow.enqueue("done")
     until(started)
     crew.freeze(frozen)
@@ -184,7 +183,7 @@ def test_a_frozen_worker_that_wakes_after_its_lease_changes_nothing(crew: Crew) 
 
 
 def test_a_body_on_the_loop_is_stopped_when_its_worker_wakes_without_a_lease(crew: Crew) -> None:
-    frozen = crew.start()
+    frozen = crew.start(**SHORT)
     handle = errands.slow_on_loop.enqueue("done")
     until(started)
     crew.freeze(frozen)
@@ -201,7 +200,7 @@ def test_a_body_on_the_loop_is_stopped_when_its_worker_wakes_without_a_lease(cre
 
 
 def test_what_a_frozen_worker_had_not_started_runs_only_elsewhere(crew: Crew) -> None:
-    frozen = crew.start("-c", "1")
+    frozen = crew.start("-c", "1", DULY_LEASE="5s")
     before = errands.quick.enqueue_many([((n,), {}) for n in range(200)])
     errands.slow.enqueue("hold")
     after = errands.quick.enqueue_many([((n,), {}) for n in range(200, 400)])
@@ -211,7 +210,7 @@ def test_what_a_frozen_worker_had_not_started_runs_only_elsewhere(crew: Crew) ->
     crew.freeze(frozen)
     crew.let("hold")
     crew.start()
-    crew.app.jobs.wait_all([*before, *after], timeout="30s")
+    crew.app.jobs.wait_all([*before, *after], timeout="60s")
 
     frozen.thaw()
     until(lambda: len(errands.lines("finished")) == 2)
@@ -230,7 +229,7 @@ def test_a_short_freeze_goes_unnoticed(crew: Crew) -> None:
 
     for _ in range(3):
         crew.freeze(frozen)
-        time.sleep(LEASE / 8)
+        time.sleep(0.2)
         frozen.thaw()
     crew.let("done")
 
@@ -304,7 +303,7 @@ def test_a_worker_starts_afresh_after_so_many_jobs(crew: Crew) -> None:
     worker = crew.start("-c", "1", "--max-jobs", "5")
     handles = [errands.where_am_i.enqueue() for _ in range(20)]
 
-    crew.app.jobs.wait_all(handles, timeout="30s")
+    crew.app.jobs.wait_all(handles, timeout="60s")
 
     assert is_running(worker.pid)
     assert len(set(errands.lines("incarnations"))) > 1
@@ -314,20 +313,14 @@ def test_a_worker_starts_afresh_after_so_many_jobs(crew: Crew) -> None:
 
 
 def test_a_worker_in_another_process_hears_of_work_at_once(crew: Crew) -> None:
-    crew.start(DULY_POLL="30s")
-    ended(crew.app, errands.quick.enqueue(0))
+    crew.start(DULY_POLL="10m")
 
-    waits: list[timedelta] = []
-    for n in range(5):
-        job = ended(crew.app, errands.quick.enqueue(n))
-        assert job.finished_at is not None
-        waits.append(job.finished_at - job.created_at)
-
-    assert max(waits) < timedelta(seconds=10), "found by looking, not by the bell"
+    for n in range(6):  # none would be found by looking while we wait
+        assert ended(crew.app, errands.quick.enqueue(n)).state is State.DONE
 
 
 def test_processes_share_the_ticks_of_a_schedule_over_a_kill(crew: Crew) -> None:
-    workers = [crew.start(STORY_TICKS="100ms") for _ in range(3)]
+    workers = [crew.start(STORY_TICKS="100ms", **lease) for lease in (SHORT, {}, {})]
     until(lambda: len(errands.lines("ticks")) >= 5)
     workers[0].kill()
     seen = len(errands.lines("ticks"))

@@ -88,8 +88,8 @@ def test_a_worker_runs_sync_and_async_bodies_and_keeps_what_they_return(app: Dul
     total = app.task(keep_result="1h")(add)
 
     with working(app):
-        assert total.enqueue(2, 3, times=2).result(timeout="30s") == 10
-        assert greet.enqueue("ada").result(timeout="30s") == "hello ada"
+        assert total.enqueue(2, 3, times=2).result(timeout="60s") == 10
+        assert greet.enqueue("ada").result(timeout="60s") == "hello ada"
 
 
 async def test_async_twins_do_the_same_on_the_callers_loop(app: Duly) -> None:
@@ -101,7 +101,7 @@ async def test_async_twins_do_the_same_on_the_callers_loop(app: Duly) -> None:
         handle = await double.aenqueue(4)
         many = await double.using(priority=5).aenqueue_many([((n,), {}) for n in range(3)])
 
-        assert await handle.aresult(timeout="30s") == 8
+        assert await handle.aresult(timeout="60s") == 8
         assert [job.state for job in await app.jobs.await_all(many, timeout="30s")] == [State.DONE] * 3
         assert await handle.astate() is State.DONE
 

@@ -38,7 +38,7 @@ async def test_an_async_body_awaits_its_connection(exact_app: Duly, effects: Eff
 
     jobs = [charge.enqueue(amount) for amount in range(5)]
     async with exact_app.worker():
-        await exact_app.jobs.await_all(jobs, timeout=8)
+        await exact_app.jobs.await_all(jobs, timeout=60)
 
     assert sorted(effects.all()) == [0, 1, 2, 3, 4]
 

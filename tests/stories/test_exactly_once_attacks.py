@@ -13,7 +13,7 @@ import pytest
 from tests.stories.arrange import Gate, ended, events, run_all, until, working
 from tests.stories.effects import Effects
 
-from duly import Duly, Run, failpoints
+from duly import Duly, Retry, Run, SoftLimitExceeded, failpoints
 
 
 def error_of(app: Duly, job: Any) -> str:
@@ -153,7 +153,7 @@ def test_autocommit_is_refused(exact_app: Duly, effects: Effects) -> None:
 
 
 def test_ticks_of_a_schedule_have_their_effect_once(exact_app: Duly, effects: Effects) -> None:
-    @exact_app.schedule(every="200ms", missed="skip")
+    @exact_app.schedule(every="200ms", missed="all")
     @exact_app.task(delivery="exactly_once")
     def charge(run: Run) -> None:
         assert run.tick is not None
@@ -187,11 +187,11 @@ async def test_a_task_that_outlives_its_body_writes_nothing_into_the_next_run(
     async def charge(run: Run) -> None:
         await effects.aadd(run.connection, 2)
         may_write.set()
-        await asyncio.wait_for(has_written.wait(), 10)
+        await asyncio.wait_for(has_written.wait(), 60)
 
     async with exact_app.worker(concurrency=1):
-        await exact_app.jobs.await_all([await leak.aenqueue()], timeout=8)
-        await exact_app.jobs.await_all([await charge.aenqueue()], timeout=8)
+        await exact_app.jobs.await_all([await leak.aenqueue()], timeout=60)
+        await exact_app.jobs.await_all([await charge.aenqueue()], timeout=60)
 
     assert effects.all() == [1, 2]
     assert isinstance(left[0].exception(), Exception)
@@ -229,15 +229,15 @@ async def test_a_body_that_swallows_its_cancellation_commits_nothing(
         await effects.aadd(run.connection, 7)
         has_begun.set()
         try:
-            await asyncio.sleep(30)
+            await asyncio.sleep(100)
         except asyncio.CancelledError:
             await effects.aadd(run.connection, 8)
 
     async with exact_app.worker():
         job = charge.enqueue()
-        await asyncio.wait_for(has_begun.wait(), 10)
+        await asyncio.wait_for(has_begun.wait(), 60)
         await asyncio.to_thread(job.cancel)
-        await exact_app.jobs.await_all([job], timeout=8)
+        await exact_app.jobs.await_all([job], timeout=60)
 
     assert (effects.all(), job.state()) == ([], "cancelled")
 
@@ -253,11 +253,14 @@ def slow_commits() -> Generator[None, None, None]:
 def test_a_soft_limit_that_passes_during_the_commit_changes_nothing(
     exact_app: Duly, effects: Effects
 ) -> None:
-    @exact_app.task(delivery="exactly_once", soft_limit="200ms")
+    again = Retry(on=SoftLimitExceeded, attempts=20, backoff="fixed", first="0s")
+
+    # A busy machine may be late for the commit already: then once more.
+    @exact_app.task(delivery="exactly_once", soft_limit="200ms", retry=again)
     def charge(run: Run) -> None:
         effects.add(run.connection, 7)
 
-    @exact_app.task(delivery="exactly_once", soft_limit="200ms")
+    @exact_app.task(delivery="exactly_once", soft_limit="200ms", retry=again)
     async def charge_on_loop(run: Run) -> None:
         await effects.aadd(run.connection, 8)
 

@@ -71,7 +71,7 @@ async def test_a_lost_answer_to_an_async_body_is_looked_up(
 
     job = charge.enqueue()
     async with app.worker():
-        await app.jobs.await_all([job], timeout=8)
+        await app.jobs.await_all([job], timeout=60)
 
     assert cutter.cuts == 1
     assert effects.all() == ([1] if was_committed(cutter) else [2])

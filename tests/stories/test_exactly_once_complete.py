@@ -18,7 +18,7 @@ from duly import Duly, LeaseLost, Run
 def transaction(effects: Effects) -> Generator[Any, None, None]:
     """A transaction of the body's own; commits unless an exception leaves it."""
     if effects.is_sqlite:
-        with closing(sqlite3.connect(effects.path, isolation_level=None, timeout=10)) as connection:
+        with closing(sqlite3.connect(effects.path, isolation_level=None, timeout=60)) as connection:
             connection.execute("begin immediate")
             try:
                 yield connection
@@ -61,7 +61,7 @@ async def test_an_async_body_completes_on_an_async_connection(exact_app: Duly, e
 
     job = charge.enqueue()
     async with exact_app.worker():
-        await exact_app.jobs.await_all([job], timeout=8)
+        await exact_app.jobs.await_all([job], timeout=60)
 
     assert (effects.all(), job.state()) == ([7], "done")
 

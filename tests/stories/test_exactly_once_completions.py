@@ -19,7 +19,7 @@ from duly import Duly, Run
 def by_itself(effects: Effects) -> Generator[Any, None, None]:
     """A connection on which every statement commits by itself."""
     if effects.is_sqlite:
-        with closing(sqlite3.connect(effects.path, isolation_level=None, timeout=10)) as connection:
+        with closing(sqlite3.connect(effects.path, isolation_level=None, timeout=60)) as connection:
             yield connection
     else:
         with psycopg.connect(effects.url, autocommit=True) as connection:
@@ -67,7 +67,7 @@ async def test_an_awaited_completion_that_would_commit_by_itself_is_refused(
 
     job = charge.enqueue()
     async with exact_app.worker():
-        await exact_app.jobs.await_all([job], timeout=8)
+        await exact_app.jobs.await_all([job], timeout=60)
 
     assert (effects.all(), job.state()) == ([], "failed")
 
@@ -173,6 +173,6 @@ async def test_an_async_body_may_complete_on_its_own_connection(exact_app: Duly,
 
     job = charge.enqueue()
     async with exact_app.worker():
-        await exact_app.jobs.await_all([job], timeout=8)
+        await exact_app.jobs.await_all([job], timeout=60)
 
     assert (effects.all(), job.state(), job.result()) == ([7], "done", "early")

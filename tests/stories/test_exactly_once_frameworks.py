@@ -160,7 +160,7 @@ async def test_an_async_session_is_awaited(exact_place: Place, effects: Effects)
 
     jobs = [charge.enqueue(7), charge.enqueue(-7)]
     async with app.worker():
-        await app.jobs.await_all(jobs, timeout=8)
+        await app.jobs.await_all(jobs, timeout=60)
 
     assert effects.all() == [7]
     await engine.dispose()

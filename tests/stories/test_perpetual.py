@@ -236,7 +236,7 @@ def test_the_marker_of_a_stopped_one_outlives_its_record(timed_app: Duly, clock:
 
 @pytest.mark.parametrize("how", ["stopped", "cancelled while it waits", "cancelled while it runs"])
 def test_one_that_was_ended_starts_again_when_somebody_asks(open_app: OpenApp, how: str) -> None:
-    app = open_app(lease="1s")
+    app = open_app(lease="10s")
     polling = Polling(app)
     polling.order = "stop" if how == "stopped" else "go on"
     gate = Gate()

@@ -16,7 +16,7 @@ from tests.stories import followers
 from tests.stories.arrange import Gate, run_all, until, working
 from tests.stories.conftest import OPTIONS, Place
 from tests.stories.desk import Desk, Told, paid
-from tests.stories.processes import WorkerProcess
+from tests.stories.processes import SHORT, WorkerProcess
 
 from duly import Change, Duly, LockTaken, Retry, Run
 
@@ -35,15 +35,15 @@ def test_m1_a_worker_that_crashes_leaves_its_row_to_another(
     exact_place: Place, exact_app: Duly, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     followers.prepare(monkeypatch, exact_place.url, desk.table, tmp_path)
-    first = WorkerProcess(tmp_path / "first.log", target=followers.TARGET)
+    first = WorkerProcess(tmp_path / "first.log", target=followers.TARGET, **SHORT)
     try:
         desk.order(1, "slow")
-        until(lambda: followers.lines(tmp_path, "began") == ["1"], 20)
+        until(lambda: followers.lines(tmp_path, "began") == ["1"])
         first.kill()
         second = WorkerProcess(tmp_path / "second.log", target=followers.TARGET)
         try:
             followers.let(tmp_path)
-            until(lambda: followers.lines(tmp_path, "ended") == ["1"], 30)
+            until(lambda: followers.lines(tmp_path, "ended") == ["1"])
         finally:
             second.end()
     finally:
@@ -293,7 +293,7 @@ def test_m7_a_throttle_holds_the_task_for_all_and_not_the_run_that_asked(
     with working(exact_app, concurrency=1):
         desk.order(1)
         until(lambda: len(runs) == 1)
-        until(lambda: exact_app.store.run(exact_app.store.switches()))
+        until(lambda: exact_app.store.run(exact_app.store.switches()) or time.monotonic() > runs[0] + 0.7)
         desk.order(2)
         until(lambda: len(runs) == 2)
 
@@ -317,7 +317,7 @@ def test_m8_a_signal_lets_what_runs_finish(
     worker = WorkerProcess(tmp_path / "worker.log", target=followers.TARGET)
     try:
         desk.order(1, "slow")
-        until(lambda: followers.lines(tmp_path, "began") == ["1"], 20)
+        until(lambda: followers.lines(tmp_path, "began") == ["1"])
         worker.send(number)
         followers.let(tmp_path)
 
@@ -333,15 +333,15 @@ def test_m9_there_is_no_leader_whose_death_matters(
     exact_place: Place, exact_app: Duly, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     followers.prepare(monkeypatch, exact_place.url, desk.table, tmp_path)
-    workers = [WorkerProcess(tmp_path / f"{name}.log", target=followers.TARGET) for name in "ab"]
+    workers = [WorkerProcess(tmp_path / f"{name}.log", target=followers.TARGET, **SHORT) for name in "ab"]
     try:
         desk.order(1, "quick")
-        until(lambda: followers.lines(tmp_path, "ended") == ["1"], 20)
+        until(lambda: followers.lines(tmp_path, "ended") == ["1"])
         for victim in (0, 1):
             workers[victim].kill()
             desk.change(f"total = {victim + 100}", 1)
-            until(partial(has_ended, tmp_path, victim + 2), 20)
-            workers[victim] = WorkerProcess(tmp_path / f"{victim}.log", target=followers.TARGET)
+            until(partial(has_ended, tmp_path, victim + 2))
+            workers[victim] = WorkerProcess(tmp_path / f"{victim}.log", target=followers.TARGET, **SHORT)
     finally:
         for worker in workers:
             worker.end()

@@ -216,7 +216,7 @@ def test_edits_at_the_moment_of_a_tick_neither_lose_nor_double_one(open_app: Ope
     seen: list[datetime] = []
     is_over = threading.Event()
 
-    @app.schedule(name="ticking", every="40ms", missed="all", grace="10s")
+    @app.schedule(name="ticking", every="40ms", missed="all", max_catch_up=10_000)
     @app.task(name="tick")
     def tick(run: Run) -> None:
         assert run.tick is not None
@@ -226,7 +226,7 @@ def test_edits_at_the_moment_of_a_tick_neither_lose_nor_double_one(open_app: Ope
         words = 0
         while not is_over.is_set():
             words += 1
-            app.schedules.edit("ticking", args=(), max_catch_up=100 + words)
+            app.schedules.edit("ticking", args=(), max_catch_up=10_000 + words)
 
     with working(app), working(app):
         until(lambda: bool(seen))  # nothing can be edited before a worker made it known

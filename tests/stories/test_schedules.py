@@ -126,7 +126,7 @@ def test_one_task_may_have_several_schedules(timed_app: Duly, clock: VirtualCloc
 
 def test_four_workers_run_each_tick_exactly_once(open_app: OpenApp) -> None:
     apps = [open_app() for _ in range(4)]
-    tickings = [Ticking(app, every="50ms", missed="all", grace="10s") for app in apps]
+    tickings = [Ticking(app, every="50ms", missed="all", max_catch_up=10_000) for app in apps]
 
     def ticks() -> list[datetime]:
         return sorted(tick for ticking in tickings for tick in ticking.ticks)

@@ -5,17 +5,29 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from contextvars import ContextVar
 from typing import Any
 
 import pytest
 from tests.stories import errands
-from tests.stories.arrange import Gate, OpenApp, Serving, ended, events, in_state, run_all, until, working
+from tests.stories.arrange import (
+    PATIENCE,
+    Gate,
+    OpenApp,
+    Serving,
+    ended,
+    events,
+    in_state,
+    run_all,
+    until,
+    working,
+)
 
 from duly import Duly, Run, State, StoreUnavailable
 from duly.ids import new_id
 from duly.job import Request
-from duly.stores.contract import Renewal
+from duly.stores.contract import Renewal, WorkerCard
 from duly.stores.drive import Operation
 from duly.worker.worker import WorkerDied
 
@@ -223,12 +235,12 @@ async def test_a_job_nobody_rang_for_is_found_at_the_next_look(app: Duly) -> Non
 
     async with app.worker():
         first = note.enqueue(1)
-        assert await asyncio.wait_for(ran.get(), 10) == 1
+        assert await asyncio.wait_for(ran.get(), PATIENCE) == 1
         while first.state() is not State.DONE:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)  # after an end it looks at once: that look must not find the next by chance
         app.store.run(app.store.put([Request(id=new_id(), task=note.name, arguments="[[2],{}]")]))
-        assert await asyncio.wait_for(ran.get(), 10) == 2
+        assert await asyncio.wait_for(ran.get(), PATIENCE) == 2
 
 
 async def test_leaving_the_block_lets_running_work_finish_also_after_a_stop(app: Duly) -> None:
@@ -340,24 +352,36 @@ def test_two_workers_of_one_name_are_two_workers(app: Duly) -> None:
     assert cards[0].name == "same"
 
 
-def test_a_body_that_blocks_loop_or_interpreter_does_not_lose_its_lease(open_app: OpenApp) -> None:
-    app = open_app(lease="2s")
+def test_a_body_that_blocks_loop_or_interpreter_does_not_keep_the_lease_from_being_renewed(
+    app: Duly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renew, renewed = app.store.renew, Counter[str]()
 
-    def burn() -> None:
-        end = time.monotonic() + 3
-        while time.monotonic() < end:
+    def count(card: WorkerCard, *rest: Any) -> Operation[Renewal]:
+        renewed.update(str(fence) for fence in rest[0])
+        return renew(card, *rest)
+
+    monkeypatch.setattr(app.store, "renew", count)
+
+    def is_renewed() -> bool:
+        """Both jobs, several times."""
+        return len(renewed) == 2 and min(renewed.values()) >= 3
+
+    @app.task
+    def in_thread() -> None:
+        end = time.monotonic() + PATIENCE
+        while not is_renewed() and time.monotonic() < end:
             pass
-
-    in_thread = app.task(name="in_thread")(burn)
 
     @app.task
     async def on_loop() -> None:
-        time.sleep(3)  # noqa: ASYNC251  blocks its loop on purpose
+        until(is_renewed)  # blocks its loop on purpose
 
     with working(app), working(app):
         jobs = [in_thread.enqueue(), on_loop.enqueue()]
         done = [ended(app, job) for job in jobs]
 
+    assert is_renewed()
     assert [(job.state, job.epoch) for job in done] == [(State.DONE, 1)] * 2
 
 
@@ -373,14 +397,14 @@ def test_a_lease_that_cannot_be_renewed_stops_the_bodies_before_it_ends(
         if stopped.is_set():
             return
         try:
-            await asyncio.sleep(30)
+            await asyncio.sleep(2 * PATIENCE)
         finally:
             stopped.set()
 
     @app.task
     def in_thread(run: Run) -> None:
         told.append(run)
-        until(lambda: run.superseded, timeout=30)
+        until(lambda: run.superseded)
 
     def fail(*_: Any) -> Any:
         raise StoreUnavailable("the network is down")
@@ -391,7 +415,7 @@ def test_a_lease_that_cannot_be_renewed_stops_the_bodies_before_it_ends(
         until(lambda: told and app.jobs.count(state="running") == 2)
         with monkeypatch.context() as patched:
             patched.setattr(type(app.store), "run", fail)
-            assert stopped.wait(3.5)
+            assert stopped.wait(PATIENCE)
             until(lambda: told[0].superseded)
         until(lambda: app.jobs.count(state="done") == 2)
 
