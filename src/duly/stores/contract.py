@@ -136,6 +136,8 @@ class Renewal:
 
     lost: frozenset[Fence] = frozenset()
     orders: Mapping[Fence, Order] = field(default_factory=dict[Fence, Order])
+    is_at_home: bool = field(default=False, compare=False)
+    """The store said with it that it serves this code and that nobody moves it; else it is asked apart."""
 
 
 # --- settle -------------------------------------------------------------------------------------

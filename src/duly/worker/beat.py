@@ -16,7 +16,7 @@ from duly.clock import SystemClock
 from duly.errors import SchemaMismatch, StoreBusy, StoreError, StoreMoved
 from duly.ids import spread
 from duly.job import Fence
-from duly.stores.contract import Order, Store, WorkerCard
+from duly.stores.contract import Order, Renewal, Store, WorkerCard
 from duly.stores.house import House, Stage
 from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.outage import Outage, backoff
@@ -121,9 +121,9 @@ class Heartbeat:
 
     def _try(self) -> None:
         try:
-            self.beat()
-            self._store.check_schema()
-            self._check_house()
+            if not self.beat().is_at_home:
+                self._store.check_schema()
+                self._check_house()
         except (SchemaMismatch, StoreMoved) as error:
             self.on_overtaken(error)
         except StoreBusy:
@@ -144,7 +144,7 @@ class Heartbeat:
         if notice is not None and notice.stage is not Stage.ARRIVING:
             raise StoreMoved(notice.other)
 
-    def beat(self) -> None:
+    def beat(self) -> Renewal:
         """One renewal, and what it tells us about each claim."""
         asked = self._clock()
         fences = self._hand.fences()
@@ -153,6 +153,7 @@ class Heartbeat:
         self._stop_lost(renewal.lost)
         for fence, order in renewal.orders.items():
             self._obey(fence, order)
+        return renewal
 
     def _renewed(self, asked: float) -> None:
         had_trust = self.trusts_lease()

@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
 from psycopg import sql
-from tests.adapters.postgres.arrange import asking, claim, ended, eventually, find, put, request, settle
+from tests.adapters.postgres.arrange import (
+    LEASE,
+    asking,
+    claim,
+    ended,
+    eventually,
+    find,
+    put,
+    request,
+    settle,
+)
 
 from duly.job import Claim, Decision, Fence, State
 from duly.lifecycle import Settled
-from duly.stores.contract import Cancel, Scope, Selection, Settlement, Switch, Turned
+from duly.stores.contract import (
+    Cancel,
+    Order,
+    Renewal,
+    Scope,
+    Selection,
+    Settlement,
+    Switch,
+    Turned,
+    WorkerCard,
+)
 from duly.stores.drive import Row
 from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.message import Part
@@ -100,6 +121,32 @@ def test_a_turn_takes_one_message(store: PostgresStore, spoken: list[str]) -> No
 
     assert (turned.answers, len(turned.claimed.claims)) == ([Settled.SETTLED] * 3, 1)
     assert spoken == ["say"]
+
+
+def beat(store: PostgresStore, *held: Claim) -> Renewal:
+    card = WorkerCard("w1", "w1", "host", 1, datetime(2026, 11, 16, tzinfo=UTC))
+    return store.run(store.renew(card, [one.fence for one in held], LEASE))
+
+
+def test_a_beat_takes_one_message_and_tells_what_became_of_each_claim(
+    store: PostgresStore, spoken: list[str]
+) -> None:
+    gone, cancelled, well = lend(store, 3)
+    settle(store, gone)
+    store.run(store.amend(Selection(ids=(cancelled.id,)), Cancel()))
+    spoken.clear()
+
+    renewal = beat(store, gone, cancelled, well)
+
+    assert spoken == ["say"]
+    assert renewal == Renewal(frozenset({gone.fence}), {cancelled.fence: Order.CANCEL})
+    assert renewal.is_at_home
+
+
+def test_a_beat_is_not_at_home_in_a_store_that_is_being_left(store: PostgresStore) -> None:
+    store.run(store.seal("a move", "elsewhere"))
+
+    assert not beat(store).is_at_home
 
 
 def test_a_request_that_is_known_is_kept_among_new_ones(store: PostgresStore) -> None:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
@@ -15,6 +16,7 @@ from tests.adapters.postgres.arrange import KEY, claim, find, put, request, sett
 from duly.errors import SchemaMismatch
 from duly.job import FINISHED, Delivery, Overlap, Wish
 from duly.lifecycle import Settled
+from duly.stores.contract import WorkerCard
 from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.driver import Driver
 from duly.stores.postgres.migrate import shipped
@@ -98,6 +100,7 @@ def test_what_is_pending_can_be_asked_without_changing_anything(url: str, fresh:
 
 # --- versions of the code side by side ----------------------------------------------------------
 
+CARD = WorkerCard("w1", "w1", "host", 1, datetime(2026, 11, 16, tzinfo=UTC))
 ADDS = parse("0900_adds.sql", "alter table {schema}.tally add column comment text;")
 TAKES = parse("0901_takes.sql", "-- oldest code: 901\nalter table {schema}.tally drop column comment;")
 
@@ -116,6 +119,7 @@ def test_newer_code_adds_by_itself_and_older_code_goes_on(url: str, fresh: str) 
     assert new.pending() == []
     put(old, request())
     old.check_schema()
+    assert old.run(old.renew(CARD, [], timedelta(seconds=30))).is_at_home
     old.close()
     new.close()
 
@@ -132,6 +136,7 @@ def test_what_takes_something_away_waits_for_a_word_and_then_stops_older_code(ur
     assert pending == migrated == ["0901_takes"]
     with pytest.raises(SchemaMismatch, match="Upgrade duly"):
         old.check_schema()
+    assert not old.run(old.renew(CARD, [], timedelta(seconds=30))).is_at_home
     old.close()
     new.close()
 

@@ -48,7 +48,7 @@ from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.moment import Moment
 from duly.stores.postgres.operations.prune import prune
 from duly.stores.postgres.operations.put import put, put_swiftly
-from duly.stores.postgres.operations.renew import begin, disown, renew, report
+from duly.stores.postgres.operations.renew import Beat, begin, disown, renew, renew_swiftly, report
 from duly.stores.postgres.operations.search import search as find_text
 from duly.stores.postgres.operations.select import counted
 from duly.stores.postgres.operations.settle import settle, settle_swiftly
@@ -130,7 +130,9 @@ class Operations:
         return self._placing("begin", lambda _: begin(fences, isolated=isolated, once=once), may_repeat=True)
 
     def renew(self, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Operation[Renewal]:
-        return self._placing("renew", lambda world: renew(world, card, fences, lease), may_repeat=True)
+        beat = Beat(card, fences, lease)
+        renewing = self._placing("renew", lambda world: renew(world, beat), may_repeat=True)
+        return replace(renewing, message=lambda: renew_swiftly(self._outlook, beat, renewing))
 
     def settle(self, worker: str, settlements: Sequence[Settlement]) -> Operation[list[Settled]]:
         def act(world: World) -> Steps[list[Settled]]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from duly.job import Fence, Wish
 from duly.lifecycle import Release
 from duly.stores.contract import Order, Renewal, Settlement, WorkerCard
-from duly.stores.drive import Statement, Steps
+from duly.stores.drive import Operation, Row, Statement, Steps
 from duly.stores.postgres.operations.arrays import integers, stored, words
 from duly.stores.postgres.operations.fences import Loan, read, secret
 from duly.stores.postgres.operations.settle import settle
+from duly.stores.postgres.operations.swift import Message, Outlook, Rest, Whole
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
 from duly.stores.tables.cards import card_columns
@@ -21,14 +22,49 @@ from duly.stores.tables.instants import span
 SQL = statements("renew")
 
 
-def renew(world: World, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Steps[Renewal]:
+class Beat(NamedTuple):
+    """Who is there, with which claims, and for how long."""
+
+    card: WorkerCard
+    fences: Sequence[Fence]
+    lease: timedelta
+
+
+def renew(world: World, beat: Beat) -> Steps[Renewal]:
     """Extend the worker's lease; say which claims are lost, superseded or wished to stop."""
-    presence = {"lease_until": world.moment.boot + span(lease), "now": world.now}
-    yield Statement(SQL["beat"], card_columns(card) | presence)
-    if not fences:
+    presence = {"lease_until": world.moment.boot + span(beat.lease), "now": world.now}
+    yield Statement(SQL["beat"], card_columns(beat.card) | presence)
+    if not beat.fences:
         return Renewal()
-    loans = [read(fence) for fence in fences]
-    changed = yield Statement(SQL["changed"], _claims(loans))
+    changed = yield _changed(beat.fences)
+    return _learnt(beat.fences, changed, is_at_home=False)
+
+
+def renew_swiftly(outlook: Outlook, beat: Beat, renewing: Operation[Renewal]) -> Message[Renewal]:
+    """The same in one message: seven statements a beat were two thirds of what an idle worker said."""
+    fences = beat.fences
+
+    def read_answer(answers: Sequence[list[Row]]) -> Whole[Renewal] | Rest[Renewal]:
+        if not answers[0]:  # a request waits to be placed first
+            return Rest(renewing, _as_it_is)
+        ((is_at_home,),) = answers[0]
+        changed = answers[1] if fences else []
+        return Whole(_learnt(fences, changed, is_at_home=is_at_home and outlook.level is not None))
+
+    given = card_columns(beat.card) | outlook.given() | {"lease": span(beat.lease)}
+    beating = Statement(SQL["beat_swiftly"], given)
+    return Message((beating, _changed(fences)) if fences else (beating,), read_answer)
+
+
+def _as_it_is(renewal: Renewal) -> Renewal:
+    return renewal
+
+
+def _changed(fences: Sequence[Fence]) -> Statement:
+    return Statement(SQL["changed"], _claims([read(fence) for fence in fences]))
+
+
+def _learnt(fences: Sequence[Fence], changed: Sequence[Row], *, is_at_home: bool) -> Renewal:
     lost: set[Fence] = set()
     orders: dict[Fence, Order] = {}
     for place, is_lost, wish, superseded_by in changed:
@@ -37,7 +73,7 @@ def renew(world: World, card: WorkerCard, fences: Sequence[Fence], lease: timede
             lost.add(fence)
         elif order is not None:
             orders[fence] = order
-    return Renewal(frozenset(lost), orders)
+    return Renewal(frozenset(lost), orders, is_at_home)
 
 
 def _order(wish: str | None, superseded_by: str | None) -> Order | None:

@@ -10,6 +10,29 @@ set name = excluded.name, host = excluded.host, pid = excluded.pid, started_at =
     queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, version = excluded.version,
     lease_until = excluded.lease_until, seen_at = excluded.seen_at, is_cleared = false, has_left = false
 
+-- name: beat_swiftly
+-- The same in one message, where no request waits to be placed first: it answers nothing when one does. And
+-- whether the schema serves this code and nobody moves it, which every worker wants to know with every beat.
+with moment as materialized (
+    select coalesce(%(now)s::int8, {beginning}) as now, coalesce(%(boot)s::int8, {beginning}) as boot
+), beat as (
+    insert into {schema}.worker (id, name, host, pid, started_at, queues, tasks, slots, version, lease_until,
+        seen_at)
+    select %(id)s::text, %(name)s::text, %(host)s::text, %(pid)s::int4, %(started_at)s::int8, %(queues)s::text,
+        %(tasks)s::text, %(slots)s::int4, %(version)s::text, boot + %(lease)s::int8, now
+    from moment
+    where not exists (select 1 from {schema}.intake where set_aside < {format})
+        and not exists (select 1 from {schema}.freed)
+    on conflict (id) do update
+    set name = excluded.name, host = excluded.host, pid = excluded.pid, started_at = excluded.started_at,
+        queues = excluded.queues, tasks = excluded.tasks, slots = excluded.slots, version = excluded.version,
+        lease_until = excluded.lease_until, seen_at = excluded.seen_at, is_cleared = false, has_left = false
+    returning id
+)
+select not exists (select 1 from {schema}.house)
+    and not exists (select 1 from {schema}.migration where oldest_code > %(level)s::int4)
+from beat
+
 -- name: changed
 -- Which of the claims are lost, wished to stop or superseded.
 select claim.place - 1, running.generation is null, notice.wish, notice.superseded_by
