@@ -10,23 +10,18 @@ went well, some failed for one of fifty reasons, some wait, some are for tomorro
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-import psycopg
 from starlette.testclient import TestClient
-from tests.servers import postgres_url
-from tests.servers_redis import namespace_of, shared_url
 
+from benchmarks.sites import TOKEN, Place, parser, places
 from duly import Duly
 from duly.dashboard import asgi
 from duly.ids import new_id
@@ -41,7 +36,6 @@ BULK: Final = 1000
 LEASE: Final = timedelta(hours=1)
 ROUNDS: Final = 5
 GOAL: Final = timedelta(milliseconds=300)
-TOKEN: Final = "the-token-of-the-benchmark"
 
 
 class Mix(NamedTuple):
@@ -227,30 +221,6 @@ def row(app: Duly, address: str) -> float:
     return max(cold, warm)
 
 
-# --- stores ---------------------------------------------------------------------------------------
-
-
-class Place(NamedTuple):
-    """Where the jobs are."""
-
-    url: str
-    namespace: str = "duly"
-
-
-@contextmanager
-def private(kind: str) -> Generator[Place]:
-    """An empty store that is gone afterwards."""
-    if kind == "redis":
-        yield Place(shared_url(), namespace_of(Path("pages")))
-    elif kind == "sqlite":
-        with TemporaryDirectory(prefix="duly-bench-") as folder:
-            yield Place(f"sqlite:///{Path(folder) / 'pages.db'}")
-    else:
-        yield Place(postgres_url(), "bench_pages")
-        with psycopg.connect(postgres_url(), autocommit=True) as admin:
-            admin.execute("drop schema bench_pages cascade")
-
-
 def visit(place: Place, jobs: int, only: str) -> None:
     with ExitStack() as stack:
         app = application(*place)
@@ -266,19 +236,11 @@ def visit(place: Place, jobs: int, only: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--stores", nargs="*", choices=["sqlite", "postgres", "redis"], default=None)
-    parser.add_argument("--url", help="a store of one's own, filled as far as it is not yet")
-    parser.add_argument("--namespace", default="duly")
-    parser.add_argument("--jobs", type=int, default=1_000_000)
-    parser.add_argument("--only", default="", help="addresses with this in them")
-    given = parser.parse_args()
-    if given.url:
-        visit(Place(given.url, given.namespace), given.jobs, given.only)
-        return
-    for kind in given.stores or ["sqlite", "postgres", "redis"]:
-        with private(kind) as place:
-            visit(place, given.jobs, given.only)
+    words = parser(__doc__, jobs=1_000_000)
+    words.add_argument("--only", default="", help="addresses with this in them")
+    given = words.parse_args()
+    for place in places(given):
+        visit(place, given.jobs, given.only)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ each round, and how much of a core the dashboard and the watchers took.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import multiprocessing
@@ -30,7 +29,7 @@ from typing import Any, Final, NamedTuple
 import httpx2 as httpx
 import uvicorn
 
-from benchmarks.pages import TOKEN, Place, private
+from benchmarks.sites import TOKEN, Place, parser, places
 from duly import Duly
 from duly.dashboard import asgi
 
@@ -230,20 +229,12 @@ def _await_port(port: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--stores", nargs="*", choices=["sqlite", "postgres", "redis"], default=None)
-    parser.add_argument("--url", help="a store of one's own")
-    parser.add_argument("--namespace", default="duly")
-    parser.add_argument("--jobs", type=int, default=200_000, help="more than a round drains")
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each span")
-    given = parser.parse_args()
-    if given.url:
-        measure(Place(given.url, given.namespace), given.jobs, given.rounds, given.seconds)
-        return
-    for kind in given.stores or ["sqlite", "postgres", "redis"]:
-        with private(kind) as place:
-            measure(place, given.jobs, given.rounds, given.seconds)
+    words = parser(__doc__, jobs=200_000)  # more than a round drains
+    words.add_argument("--rounds", type=int, default=12)
+    words.add_argument("--seconds", type=float, default=3.0, help="of each span")
+    given = words.parse_args()
+    for place in places(given):
+        measure(place, given.jobs, given.rounds, given.seconds)
 
 
 if __name__ == "__main__":
