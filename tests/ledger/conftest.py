@@ -31,6 +31,12 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Home, None
 
 
 @pytest.fixture
+def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases that a busy machine can keep, renewed several times a second."""
+    monkeypatch.setattr("duly.ledger.beat.BEATS_PER_LEASE", 100)
+
+
+@pytest.fixture
 def open_ledger(home: Home) -> Generator[OpenLedger, None, None]:
     with ExitStack() as stack:
 

@@ -36,7 +36,7 @@ class Home(NamedTuple):
 
     def connect(self) -> Any:
         """A connection of the application's own; its transactions end by commit()."""
-        return sqlite3.connect(self.path, timeout=10) if self.is_sqlite else psycopg.connect(self.url)
+        return sqlite3.connect(self.path, timeout=60) if self.is_sqlite else psycopg.connect(self.url)
 
     def create(self) -> None:
         with closing(self.connect()) as connection:

@@ -13,7 +13,7 @@ from tests.ledger.homes import Home
 
 from duly import HandOver, Ledger, Receipt, exactly_once
 
-LEASE = "1500ms"
+LEASE = os.environ.get("LEDGER_LEASE", "1500ms")
 
 
 def say(word: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, async_sessionma
 from sqlalchemy.orm import Session, sessionmaker
 from tests.ledger.conftest import OpenLedger
 from tests.ledger.homes import TABLE, Home
-from tests.ledger.test_guard import take_over
-from tests.stories.arrange import until
+from tests.ledger.test_guard import await_renewal, take_over
 
 from duly import DefinitionError, Receipt, ReceiptLost, exactly_once
 from duly.errors import TransactionEnded
@@ -121,20 +119,19 @@ def test_a_receipt_is_issued_in_a_sessions_transaction(
     assert home.effects() == [("order", "kept")]
 
 
-@pytest.mark.usefixtures("postgres_only")
+@pytest.mark.usefixtures("postgres_only", "quick_beats")
 def test_a_repeatable_read_body_completes_although_its_lease_was_renewed(
     home: Home, open_ledger: OpenLedger
 ) -> None:
     engine = create_engine(
         home.url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="REPEATABLE READ"
     )
-    ledger = open_ledger(engine, lease="600ms")
+    ledger = open_ledger(engine)
 
     @exactly_once(ledger=ledger, name="pay")
     def slow(receipt: Receipt) -> None:
         receipt.connection.execute(insert_into(home), {"what": "rent", "who": "snapshot"})
-        began = time.monotonic()
-        until(lambda: time.monotonic() - began > 0.5 and receipt.connection.execute(text("select 1")))
+        await_renewal(ledger, receipt.id)
 
     slow(execution_id=ledger.issue(slow).id)
 

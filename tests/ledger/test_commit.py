@@ -36,7 +36,7 @@ def proxy(home: Home) -> Iterator[Proxy]:
 def shaky(home: Home, proxy: Proxy, open_ledger: OpenLedger) -> Ledger:
     """A ledger whose wire the test can cut."""
     host = str(conninfo_to_dict(home.url).get("host"))
-    return open_ledger(home.url.replace(host, str(proxy.folder)), lease="2s")
+    return open_ledger(home.url.replace(host, str(proxy.folder)), lease="10s")
 
 
 def test_a_commit_whose_answer_was_lost_is_found_to_have_happened(

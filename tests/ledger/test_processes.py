@@ -189,9 +189,9 @@ def test_a_process_frozen_between_effect_and_commit_keeps_the_file_and_its_effec
     await_end_of_lease(ledger, receipt)  # nobody could renew it, and nobody can take it
     other = start("deliver", receipt, "storm")
     assert other.says() == "ready"
+    frozen.go()
     other.go()
 
-    frozen.go()
     frozen.thaw()
 
     assert frozen.says() == "paid"
@@ -217,7 +217,7 @@ def test_a_body_that_has_written_is_not_lost_although_no_renewal_gets_through(
 
 
 def test_of_eight_deliveries_at_once_one_pays(start: Start, home: Home, receipt: str) -> None:
-    crowd = [start("deliver", receipt, "storm") for _ in range(8)]
+    crowd = [start("deliver", receipt, "storm", LEDGER_LEASE="30s") for _ in range(8)]
     for one in crowd:
         assert one.says() == "ready"
 

@@ -52,7 +52,7 @@ def work(**variables: str) -> int:
 
 def run(*words: str, **variables: str) -> int:
     done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=ROOT, env={**os.environ, **variables}, timeout=50, check=False
+        [sys.executable, "-m", *words], cwd=ROOT, env={**os.environ, **variables}, timeout=100, check=False
     )
     return done.returncode
 
@@ -74,9 +74,7 @@ def test_a_job_on_redis_whose_worker_dies_beside_its_commit_has_one_effect(
         DULY_FAILPOINTS=f"{point}=exit task=charge nth=1",
     )
     after_death = len(home.effects())
-    until(
-        lambda: run("duly", "worker", "tests.ledger.shop:app", "--burst") == 0 and job.state() == "done", 40
-    )
+    until(lambda: run("duly", "worker", "tests.ledger.shop:app", "--burst") == 0 and job.state() == "done")
 
     assert after_death == effects
     assert [what for what, _ in home.effects()] == ["rent"]
@@ -86,9 +84,7 @@ def test_a_job_whose_receipt_is_claimed_elsewhere_comes_back_later(home: Home, s
     job = shop.charge.enqueue("rent")
     shop.ledger.claim(f"{job.id}-0/charge", makes_as="charge")  # a worker that was cut off from Redis
 
-    until(
-        lambda: run("duly", "worker", "tests.ledger.shop:app", "--burst") == 0 and job.state() == "done", 40
-    )
+    until(lambda: run("duly", "worker", "tests.ledger.shop:app", "--burst") == 0 and job.state() == "done")
 
     assert [what for what, _ in home.effects()] == ["rent"]
     (view,) = shop.app.jobs.list(task="charge")
@@ -180,7 +176,7 @@ def test_an_rq_worker_that_dies_after_its_effect_is_made_up_for(
         rq_worker(redis)
         return shop.ledger.get(receipt).state is ReceiptState.COMPLETED
 
-    until(is_paid, 40)
+    until(is_paid)
 
     assert after_death == []
     assert [what for what, _ in home.effects()] == ["rent"]

@@ -54,7 +54,6 @@ def test_a_lost_hand_over_is_made_up_for_after_the_bound_and_not_before(
     began = time.monotonic()
     receipt = issue_silently(ledger, home)
 
-    assert ledger.sweep(hand_over=lambda order: sent.append(order.id)) == Swept()
     swept(ledger, lambda found: found.handed_over == 1, sent)
 
     assert time.monotonic() - began >= 2
@@ -78,12 +77,12 @@ def test_a_claim_that_ended_undone_is_handed_over_again(home: Home, open_ledger:
     sent: list[str] = []
     receipt = issue_silently(ledger, home)
     swept(ledger, lambda found: found.handed_over == 1, sent)
+    began = time.monotonic()
     claimed(ledger, receipt)  # and its worker dies
 
-    during = ledger.sweep(hand_over=lambda order: sent.append(order.id))
     swept(ledger, lambda found: found.handed_over == 1, sent)
 
-    assert during.handed_over == 0
+    assert time.monotonic() - began >= 2
     assert sent == [receipt, receipt]
 
 
@@ -170,7 +169,7 @@ def test_a_body_that_raised_is_handed_over_again_if_its_queue_does_not_retry(
 
 
 def test_what_was_completed_is_not_handed_over_again(home: Home, open_ledger: OpenLedger) -> None:
-    ledger = open_ledger(lost_after="1ms", redeliver_after="1ms", lease="50ms")
+    ledger = open_ledger(lost_after="1ms", redeliver_after="1ms", lease="3s")
     receipt = issue_silently(ledger, home)
 
     @exactly_once(ledger=ledger, name="pay")
@@ -246,12 +245,12 @@ def test_completed_receipts_go_after_their_time_and_pending_ones_stay(
     def pay() -> None: ...
 
     done, waiting = issue_silently(ledger, home), issue_silently(ledger, home)
+    began = time.monotonic()
     pay(execution_id=done)
 
-    at_once = ledger.sweep().pruned
     until(lambda: ledger.sweep().pruned)
 
-    assert at_once == 0
+    assert time.monotonic() - began >= 2
     assert ledger.get(done) is None
     assert seen(ledger, waiting).state is ReceiptState.PENDING
     assert pay(execution_id=done) is None  # a very late duplicate finds nothing to run
@@ -259,12 +258,12 @@ def test_completed_receipts_go_after_their_time_and_pending_ones_stay(
 
 def test_what_a_delivery_made_and_nobody_completed_goes_too(open_ledger: OpenLedger) -> None:
     ledger = open_ledger(keep_for="1ms", lease="2s")
+    began = time.monotonic()
     ledger.claim("order-17", makes_as="pay")
 
-    during = ledger.sweep().pruned
     until(lambda: ledger.sweep().pruned)
 
-    assert during == 0  # its claim was valid
+    assert time.monotonic() - began >= 2  # its claim was valid
     assert ledger.get("order-17") is None
 
 
