@@ -16,7 +16,6 @@ from sys import getrefcount
 from typing import Any, Final, TypeVar
 
 from duly.errors import LeaseLost, TransactionEnded
-from duly.lifecycle import Settled
 from duly.stores.contract import Settlement
 from duly.stores.drive import Operation
 from duly.stores.sqlite import SqliteStore
@@ -133,9 +132,7 @@ class SqliteTransaction:
     def finish(self, worker: str, settlement: Settlement) -> bool:
         if not self._connection.in_transaction:
             raise TransactionEnded(ENDED)
-        self._execute("SAVEPOINT duly_end")
-        if self._perform(self._source.settling(worker, settlement)) != [Settled.SETTLED]:
-            self._execute("ROLLBACK TO duly_end")
+        if not self._perform(self._source.finishing(settlement)):
             return False
         self.commit()
         return True
@@ -214,9 +211,9 @@ class SqliteSource:
             self._lent.add(connection)
         return SqliteTransaction(self, connection, shield)
 
-    def settling(self, worker: str, settlement: Settlement) -> Operation[list[Settled]]:
-        """What ends a run."""
-        return self._store.settle(worker, [settlement])
+    def finishing(self, settlement: Settlement) -> Operation[bool]:
+        """What ends a run that is simply done."""
+        return self._store.finish(settlement)
 
     async def alend(self, run_id: str) -> Any:
         """The same for an event loop, in a thread of its own."""
@@ -252,6 +249,7 @@ class SqliteSource:
         with self._lock:
             self._is_closed = True
             self._rest()
+        self.line.close()
 
     def _rest(self) -> None:
         while self._idle:
@@ -271,6 +269,7 @@ class SqliteSource:
     def forget(self) -> None:
         """In a forked child: what the parent had lent to a body stays the parent's, and the file with it."""
         self._lock = threading.Lock()
+        self.line.forget()
         self.line = Line(self.path)
         if self._lent:
             for connection in self._lent:

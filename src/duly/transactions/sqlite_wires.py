@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import weakref
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, Final, Protocol, cast
 
 from duly.errors import TransactionEnded
@@ -32,19 +31,33 @@ class BodyCursor(sqlite3.Cursor):
 
     def execute(self, sql: str, parameters: Any = (), /) -> BodyCursor:
         """As in sqlite3."""
-        with _body_connection(self).entered():
+        _body_connection(self).enter()
+        try:
             super().execute(sql, parameters)
+        except sqlite3.DatabaseError as error:
+            tell_forbidden(error)
+            raise
         return self
 
     def executemany(self, sql: str, seq_of_parameters: Iterable[Any], /) -> BodyCursor:
         """As in sqlite3."""
-        with _body_connection(self).entered():
+        _body_connection(self).enter()
+        try:
             super().executemany(sql, seq_of_parameters)
+        except sqlite3.DatabaseError as error:
+            tell_forbidden(error)
+            raise
         return self
 
     def executescript(self, sql_script: str, /) -> BodyCursor:
         """Refused: it commits first."""
         raise TransactionEnded(NOT_YOURS.format(word="executescript(), which commits first,"))
+
+
+def tell_forbidden(error: sqlite3.DatabaseError) -> None:
+    """Raise what a body should read where SQLite only says that something was not authorized."""
+    if code_of(error) == sqlite3.SQLITE_AUTH:
+        raise TransactionEnded(NOT_YOURS.format(word="COMMIT, ROLLBACK or ATTACH")) from error
 
 
 def _body_connection(cursor: sqlite3.Cursor) -> BodyConnection:
@@ -77,8 +90,8 @@ class BodyConnection(sqlite3.Connection):
 
     def blobopen(self, *place: Any, **options: Any) -> sqlite3.Blob:
         """As in sqlite3; what is written to it by itself would be committed by itself."""
-        with self.entered():
-            return super().blobopen(*place, **options)
+        self.enter()
+        return super().blobopen(*place, **options)
 
     def commit(self) -> None:
         """Refused: Duly commits when the body has returned."""
@@ -98,19 +111,10 @@ class BodyConnection(sqlite3.Connection):
         """Refused: `with connection:` commits at its end."""
         raise TransactionEnded(NOT_YOURS.format(word="`with connection:`, which commits at its end,"))
 
-    @contextmanager
-    def entered(self) -> Generator[None, None, None]:
-        """Around each statement of the body."""
-        if self.transaction is None:
-            yield
-            return
-        self.transaction.enter()
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            if code_of(error) == sqlite3.SQLITE_AUTH:
-                raise TransactionEnded(NOT_YOURS.format(word="COMMIT, ROLLBACK or ATTACH")) from error
-            raise
+    def enter(self) -> None:
+        """Before each statement of the body."""
+        if self.transaction is not None:
+            self.transaction.enter()
 
     # what we say, past everything above
 

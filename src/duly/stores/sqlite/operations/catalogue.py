@@ -42,6 +42,7 @@ from duly.stores.sqlite.operations.deliver import deliver
 from duly.stores.sqlite.operations.diary import diary, jot
 from duly.stores.sqlite.operations.failures import failures
 from duly.stores.sqlite.operations.find import census, explain, find
+from duly.stores.sqlite.operations.finish import finish
 from duly.stores.sqlite.operations.house import entered, heard, reach
 from duly.stores.sqlite.operations.intake import absorb, offer
 from duly.stores.sqlite.operations.moment import Moment
@@ -96,6 +97,10 @@ class Operations:
 
     def settle(self, worker: str, settlements: Sequence[Settlement]) -> Operation[list[Settled]]:
         return self._writing("settle", lambda world: heard(world, worker, settlements))
+
+    def finish(self, settlement: Settlement) -> Operation[bool]:
+        """Settle one run that is simply done, or change nothing: for the end of an exactly-once run."""
+        return Operation("settle", lambda: finish(self._world(), settlement))
 
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:
