@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from tests.adapters.redis.conftest import OpenServer, OpenStore
 from tests.contract.arrange import put_one, request
@@ -11,8 +13,10 @@ from duly import Duly
 from duly.cli.checks import Level, journal
 from duly.errors import DefinitionError, SchemaMismatch, StoreError
 from duly.job import Decision, Delivery
+from duly.stores.contract import WorkerCard
 from duly.stores.redis import RedisStore
 from duly.stores.redis.address import parse
+from duly.stores.redis.moment import EPOCH
 from duly.stores.redis.server import LAYOUT, Facts, check
 
 EVICTING = ("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
@@ -149,6 +153,7 @@ def test_keys_laid_out_for_newer_code_only_stop_this_code(server: RedisServer, o
     with server.client() as client:
         client.hset("{duly}:meta", mapping={"layout": LAYOUT + 2, "serves": LAYOUT + 1})
 
+    assert not is_at_home(running)
     with pytest.raises(SchemaMismatch, match="Update Duly"):
         running.check_schema()
     with pytest.raises(SchemaMismatch, match="Update Duly"):
@@ -164,6 +169,21 @@ def test_keys_laid_out_by_newer_code_that_still_serve_this_code_are_taken(
 
     store.open()
     store.check_schema()
+    assert is_at_home(store)
+
+
+def test_a_beat_is_not_at_home_in_a_store_that_is_being_left(store: RedisStore) -> None:
+    assert is_at_home(store)
+
+    store.run(store.seal("move", "redis://elsewhere"))
+
+    assert not is_at_home(store)
+
+
+def is_at_home(store: RedisStore) -> bool:
+    """What one beat learns, without asking apart."""
+    card = WorkerCard("worker", "worker", "host", 1, EPOCH)
+    return store.run(store.renew(card, [], timedelta(seconds=30))).is_at_home
 
 
 # --- what a person is told ----------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count, repeat
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from duly.bundle import Bundle, patterns
 from duly.ids import new_nonce
@@ -57,6 +57,7 @@ from duly.stores.redis.packing import (
     selection_values,
     settlement_values,
 )
+from duly.stores.redis.server import LAYOUT
 from duly.stores.reports import Entry, FailureGroup, Found, Search
 
 T = TypeVar("T")
@@ -187,12 +188,14 @@ class Operations:
                 "host": card.host,
                 "card": card_text(card),
                 "lease": span(lease),
+                "layout": LAYOUT,
                 "fences": fence_values(fences),
             }
             told: Sequence[tuple[int, str]]
-            told = yield Statement("renew", values)
+            told, (is_at_home,) = cast(Any, (yield Statement("renew", values)))
             lost = frozenset(fences[place] for place, word in told if word == "lost")
-            return Renewal(lost, {fences[place]: Order(word) for place, word in told if word != "lost"})
+            orders = {fences[place]: Order(word) for place, word in told if word != "lost"}
+            return Renewal(lost, orders, is_at_home=is_at_home)
 
         return Operation("renew", steps)
 

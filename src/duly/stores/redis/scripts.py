@@ -28,7 +28,7 @@ PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
         (*_GROUND, "house", "plain", "ending", *_LENDING),
         (*_PUTTING, "settling", "recovery", "expiry", "candidates"),
     ),
-    "renew": (_GROUND, _ROWS),
+    "renew": ((*_GROUND, "house"), _ROWS),
     "begin": (_GROUND, _ROWS),
     "report": (_GROUND, _ROWS),
     "disown": ((*_GROUND, "house", "plain", "ending"), (*_PUTTING, "settling", "recovery")),

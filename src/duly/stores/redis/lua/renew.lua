@@ -1,7 +1,13 @@
 -- renew: extends a worker's lease; says which of its claims are lost, superseded or wished to stop.
--- [[place, "lost" | "cancel" | "superseded"], …], only for claims with something to say
+-- [[[place, "lost" | "cancel" | "superseded"], …], [is at home]]: only claims with something to say, and whether
+-- the keys serve this code and nobody moves them, so that a beat need not ask for it apart.
 
 local rows, lifecycle = need("rows", "lifecycle")
+
+-- After a FLUSHALL there is no layout, and nobody who could not be served.
+local function is_at_home()
+    return not house.stage and tonumber(call("HGET", prefix .. "meta", "serves") or 0) <= given.layout
+end
 
 pending.is_urgent = true
 local presence = { lease_until = boot + given.lease, seen_at = now, host = given.host, card = given.card }
@@ -22,4 +28,4 @@ for place, fence in ipairs(given.fences) do
     end
 end
 flush()
-return "[" .. concat(told, ",") .. "]"
+return "[[" .. concat(told, ",") .. "],[" .. show(is_at_home()) .. "]]"
