@@ -52,9 +52,17 @@ class Hearing:
             else:
                 self._progress[holding.fence] = packed_progress(signal)
         if self._progress and time.monotonic() >= self._report_at:
-            progress, self._progress = self._progress, {}
-            self._report_at = time.monotonic() + REPORT_EVERY
+            self._report()
+
+    def _report(self) -> None:
+        """Told again later where the store was away: a body may say no more than this until its end."""
+        self._report_at = time.monotonic() + REPORT_EVERY
+        progress, self._progress = self._progress, {}
+        try:
             self._store.run(self._store.report(progress))
+        except StoreUnavailable:
+            self._progress = progress
+            raise
 
     def _throttle(self, signal: Throttle) -> None:
         """For all workers; for this process alone when asked to, or when the store cannot be told."""
