@@ -170,8 +170,8 @@ class Heartbeat:
         if order is Order.CANCEL and holding is not None and holding.halt is None:
             log.warning("job %s (%s) is cancelled: stopping its run", holding.claim.id, holding.claim.task)
             holding.order(Halt.CANCELLED)
-        if holding is not None and holding.run is not None:
-            holding.run.superseded = True
+        if holding is not None:
+            holding.supersede()
         if self.on_order is not None:
             self.on_order(order, fence)
 

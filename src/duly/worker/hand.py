@@ -95,7 +95,8 @@ class Holding:
     @property
     def is_running(self) -> bool:
         """Its body is at work; one that has ended only waits for its settlement."""
-        return self.run is not None and self.run.is_live_here
+        run = self.run  # once: another thread may let go of it
+        return run is not None and run.is_live_here
 
     @property
     def wait(self) -> float | None:
@@ -109,15 +110,22 @@ class Holding:
     def order(self, halt: Halt) -> None:
         """Tell the run to stop. The first reason counts, except that a lost lease outranks all."""
         if self.halt is None or halt is Halt.LOST:
-            self.halt = halt
-        if self.run is not None:
-            self.run.is_lost = self.run.is_lost or halt is Halt.LOST
-            self.run.superseded = self.run.superseded or halt is Halt.LOST
-            self.run.cancelled = True
+            self.halt = halt  # before the look at the run: who makes one looks at this after that
+        run, body = self.run, self.body  # once: another thread may let go of them
+        if run is not None:
+            run.is_lost = run.is_lost or halt is Halt.LOST
+            run.superseded = run.superseded or halt is Halt.LOST
+            run.cancelled = True
         if self.stop_body is not None:
             self.stop_body()
-        elif self.body is not None and self.run is not None:  # a task that has not begun would never end
-            self.body.get_loop().call_soon_threadsafe(self.body.cancel)
+        elif body is not None and run is not None:  # a task that has not begun would never end
+            body.get_loop().call_soon_threadsafe(body.cancel)
+
+    def supersede(self) -> None:
+        """A newer request stands: what the run says does not count any more."""
+        run = self.run
+        if run is not None:
+            run.superseded = True
 
     def stop_by(self, act: Callable[[], None]) -> None:
         """How to end the body from now on. An order that came first is carried out at once."""
