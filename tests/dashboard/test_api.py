@@ -53,6 +53,14 @@ def test_a_look_answers_what_is_described(
     assert fits(answer.json(), schema)
 
 
+@pytest.mark.parametrize("path", ["/api/jobs", "/api/search"])
+def test_a_page_that_is_short_is_not_described_as_the_last(description: dict[str, Any], path: str) -> None:
+    schema = description["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+
+    assert "may be short, or empty" in schema["properties"]["before"]["description"]
+    assert "may be short" in description["paths"][path]["get"]["summary"]
+
+
 KINDS: dict[str, Any] = {
     "object": dict,
     "array": list,

@@ -24,7 +24,11 @@ from duly.errors import BadRequest
 from duly.stores.reports import FailureGroup
 
 LARGEST_PAGE: Final = 500
-NEXT: Final[Schema] = {"type": ["integer", "null"]}
+NEXT: Final[Schema] = {
+    "type": ["integer", "null"],
+    "description": "To be given as `before` to go on; null where nothing is further back. "
+    "One look reaches only so far: a page may be short, or empty, and still have one.",
+}
 PAGING: Final[Mapping[str, Schema]] = {
     "before": NUMBER,
     "limit": {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
@@ -46,7 +50,7 @@ LOOKS: Final[Mapping[str, Look]] = {
         "gives": {"jobs": OBJECT, **dict.fromkeys(("queues", "tasks", "workers", "held", "alarms"), LIST)},
     },
     "/api/jobs": {
-        "summary": "Jobs, newest first; `before` continues after a page.",
+        "summary": "Jobs, newest first; `before` continues after a page, which may be short.",
         "query": {**FILTERS, **PAGING},
         "gives": {"jobs": LIST, "before": NEXT},
     },
@@ -69,7 +73,7 @@ LOOKS: Final[Mapping[str, Look]] = {
         "gives": {"points": LIST},
     },
     "/api/search": {
-        "summary": "Jobs with a text in key, arguments or error; `before` searches further back.",
+        "summary": "Jobs with a text in key, arguments or error; a page may be short, `before` goes on.",
         "query": {"text": {**BOUNDED, "minLength": 1}, **FILTERS, "before": NUMBER},
         "needed": ["text"],
         "gives": {"jobs": LIST, "before": NEXT},
