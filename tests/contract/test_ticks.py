@@ -80,6 +80,36 @@ def test_queue_one_overtakes_a_waiting_tick_also_when_nothing_runs(store: Store)
     assert ids(claim_all(store)) == [newer.id]
 
 
+def of_schedule(name: str, number: int) -> Request:
+    """A tick of one of several schedules."""
+    return replace(tick(number), key=f"{name}@{number}", serial=f"schedule|{name}")
+
+
+def test_ticks_of_many_schedules_overtake_their_own_and_no_others(store: Store) -> None:
+    names = ["a", "b", "c", "d"]
+    older = [put_one(store, of_schedule(name, 1)).id for name in names]
+    asked_before = of_schedule("b", 0)
+    put_one(store, asked_before)  # it has overtaken b's, and its answer was lost on the way
+    newest = put_one(store, of_schedule("b", 2)).id
+    wanted = [
+        of_schedule("a", 3),
+        asked_before,
+        of_schedule("c", 3),
+        of_schedule("c", 4),
+        of_schedule("e", 3),
+    ]
+
+    placed = put(store, *wanted)
+
+    assert [one.decision for one in placed] == [Decision.CREATED, Decision.KEPT, *[Decision.CREATED] * 3]
+    ended = [older[0], older[2], wanted[2].id]
+    assert [look(store, one).reason for one in ended] == [
+        f"overtaken by {key}" for key in ("a@3", "c@3", "c@4")
+    ]
+    assert {state(store, one) for one in ended} == {State.SKIPPED}
+    assert ids(claim_all(store)) == [older[3], newest, wanted[0].id, wanted[3].id, wanted[4].id]
+
+
 def test_skip_drops_a_tick_while_another_runs(store: Store) -> None:
     first = start(store, tick(1, overlap=Overlap.SKIP))
 

@@ -16,6 +16,7 @@ from duly.stores.drive import Row as Values
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import stored, stored_or_none, words
 from duly.stores.postgres.operations.arrivals import arrays, arrived, columns, keyed, track_of
+from duly.stores.postgres.operations.overtake import lines_for, overtaken_by, skip
 from duly.stores.postgres.operations.rows import Peer, Row
 from duly.stores.postgres.operations.swift import Message, Outlook, Rest, Whole
 from duly.stores.postgres.operations.texts import statements
@@ -97,21 +98,33 @@ def put_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed
 
 
 def place_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed]]:
-    """Runs of requests that meet nobody are stored together; the others are placed in their turn."""
+    """Runs of requests that meet nobody, or overtake whom they meet, are stored together; others in turn."""
     taken = yield from _taken(keyed(arrivals))
+    lines = yield from lines_for(arrivals, taken)
     placed: list[Placed] = []
     fresh: list[Arrival] = []
+    late: list[tuple[Peer, Arrival]] = []
     for arrival in arrivals:
-        serial = arrival.serial
-        if serial is None or (serial not in taken and arrival.request.guard is None):
+        ahead = _ahead(arrival, taken, lines)
+        if ahead is not None:
             fresh.append(arrival)
+            late += [(peer, arrival) for peer in ahead]
         else:
-            placed += yield from _store(world, fresh)
-            fresh = []
+            placed += yield from _store(world, fresh, late)
+            fresh, late = [], []
             placed.append((yield from _put_one(world, arrival)))
-        if serial is not None:
-            taken.add(serial)
-    return placed + (yield from _store(world, fresh))
+        if arrival.serial is not None:
+            taken.add(arrival.serial)
+    return placed + (yield from _store(world, fresh, late))
+
+
+def _ahead(arrival: Arrival, taken: set[str], lines: dict[str, list[Peer]]) -> list[Peer] | None:
+    """Whom a request overtakes when it is stored together with others; None if it is not to be."""
+    serial = arrival.serial
+    if serial is None or (serial not in taken and arrival.request.guard is None):
+        return []
+    line = lines.pop(serial, None)  # true for the first that comes: the next one finds that one too
+    return None if line is None else overtaken_by(arrival, line)
 
 
 def _taken(wanted: set[str]) -> Steps[set[str]]:
@@ -122,12 +135,15 @@ def _taken(wanted: set[str]) -> Steps[set[str]]:
     return {serial for (serial,) in found}
 
 
-# --- requests that meet nobody ------------------------------------------------------------------
+# --- requests that are stored together ------------------------------------------------------------------
 
 
-def _store(world: World, fresh: Sequence[Arrival]) -> Steps[list[Placed]]:
+def _store(
+    world: World, fresh: Sequence[Arrival], late: Sequence[tuple[Peer, Arrival]]
+) -> Steps[list[Placed]]:
     if not fresh:
         return []
+    yield from skip(world, late)
     ids = [arrival.request.id for arrival in fresh]
     if len(set(ids)) < len(ids):
         return (yield from _store_singly(world, fresh))
