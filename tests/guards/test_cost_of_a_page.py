@@ -17,15 +17,18 @@ from tests.guards.test_cost_of_a_job import Talks
 from tests.stories.conftest import PLACES
 
 from duly import Duly
+from duly.dashboard.calendar import MOST_OUTCOMES
 from duly.stores.drive import Operation, Steps
 
 JOBS: Final = 1_200
 MOST_STATEMENTS: Final = 45
 """For one page: a list takes about 10, and the counts beside it 15."""
-FOR_SCHEDULES: Final = 230
+FOR_SCHEDULES: Final = 160
 """For five schedules, each of whose last ten ticks is looked for by its key."""
 FOR_CAUSES: Final = 280
 """For fifty causes on SQLite, where a statement is a call and no journey."""
+MANY: Final = 60
+"""Schedules, more than a list shows all last ticks of."""
 MOST_ROWS: Final = 2_500
 """For one page; a search for nothing passes all jobs."""
 
@@ -72,6 +75,21 @@ def test_a_page_asks_little_of_the_store(store: str, tmp_path: Path) -> None:
 
 
 def allowed(store: str, address: str) -> int:
-    if "schedule" in address or "forecast" in address:
+    if address.startswith("/schedule"):
         return FOR_SCHEDULES
     return FOR_CAUSES if "failures" in address and store == "sqlite" else MOST_STATEMENTS
+
+
+def test_a_list_of_many_schedules_asks_no_more_than_so_often() -> None:
+    app = application("memory://", "duly")
+    tick = app.schedule(every="1h", name="many-0")(app.task(name="tick")(lambda: None))
+    for number in range(1, MANY):
+        app.schedule(every="1h", name=f"many-{number}")(tick)
+    app.run(burst=True, queues=["nobody's"])
+    names, reading = len(app.schedules.list()), Reading(app)
+
+    with visitor(app) as client:
+        reading.cost(client, "/schedules")
+
+    assert reading.asked["find"] <= names + MOST_OUTCOMES + 5
+    app.close()

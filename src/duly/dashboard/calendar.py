@@ -33,6 +33,13 @@ NEARBY: Final = 6
 """Ticks listed on either side of a change of clocks."""
 YEAR: Final = timedelta(days=370)
 OUTCOMES: Final = 10
+"""Last ticks that are shown of a schedule."""
+MOST_OUTCOMES: Final = 300
+"""Ticks that a list looks for: each is a question to the store. Of many schedules it shows fewer of each."""
+PLACED: Final = 10**18
+"""Past every generation. The engine puts ticks itself: none is among the requests that wait to be placed."""
+LONGEST_OF: Final = 5
+"""Last runs whose length a forecast looks at."""
 LOOKED_THROUGH: Final = 100
 
 
@@ -88,55 +95,47 @@ class Calendar:
         self._app = app
         self._redaction = redaction
 
-    def rows(self) -> list[ScheduleRow]:
+    def rows(self, *, with_outcomes: bool = True) -> list[ScheduleRow]:
         """All schedules, by name."""
-        now = self._app.clock.now()
-        return [self._row(view, now) for view in self._app.schedules.list()]
+        now, views = self._app.clock.now(), self._app.schedules.list()
+        share = max(1, min(OUTCOMES, MOST_OUTCOMES // max(1, len(views))))
+        return [self._row(view, now, share if with_outcomes else 0) for view in views]
 
     def row(self, name: str) -> ScheduleRow:
         """One schedule; UnknownSchedule if there is none."""
-        return self._row(self._view(name), self._app.clock.now())
+        return self._row(_named(name, self._app.schedules.list()), self._app.clock.now(), OUTCOMES)
 
-    def _view(self, name: str) -> ScheduleView:
-        views = self._app.schedules.list()
-        for view in views:
-            if view.name == name:
-                return view
-        raise UnknownSchedule(name, [view.name for view in views])
-
-    def _row(self, view: ScheduleView, now: datetime) -> ScheduleRow:
+    def _row(self, view: ScheduleView, now: datetime, amount: int) -> ScheduleRow:
         schedule = periodic.read_terms(view.name, view.terms)
         ticks = [] if view.is_paused else upcoming(schedule, now, now + AHEAD, DRAWN)
         marks = [round(WIDTH * ((tick - now) / AHEAD)) for tick in ticks]
         following = ticks or upcoming(schedule, now, now + YEAR, 1)
-        return ScheduleRow(
-            view, in_words(view), marks, following[0] if following else None, self._shown(view)
-        )
+        outcomes = self._redaction.jobs(self._outcomes(view, amount))
+        return ScheduleRow(view, in_words(view), marks, following[0] if following else None, outcomes)
 
-    def _shown(self, view: ScheduleView) -> list[Job]:
-        return self._redaction.jobs(self._outcomes(view))
-
-    def _outcomes(self, view: ScheduleView) -> list[Job]:
+    def _outcomes(self, view: ScheduleView, amount: int) -> list[Job]:
         """Its last ticks, oldest first. By their keys: a rare task is lost among a million jobs."""
-        if view.last_tick is None:
+        if view.last_tick is None or not amount:
             return []
         if view.overlay or view.terms.get("mode") == "delay":  # its ticks were not where the terms say
-            return self._ticked(view)
+            return self._ticked(view, amount)
         timetable = periodic.read_terms(view.name, view.terms).timetable
-        keys = [periodic.tick_key(view.name, tick) for tick in recent(timetable, view.last_tick, OUTCOMES)]
-        return [job for key in keys for job in self._app.jobs.list(task=view.task, key=key, limit=1)]
+        keys = [periodic.tick_key(view.name, tick) for tick in recent(timetable, view.last_tick, amount)]
+        jobs = self._app.jobs
+        return [job for key in keys for job in jobs.list(task=view.task, key=key, limit=1, before=PLACED)]
 
-    def _ticked(self, view: ScheduleView) -> list[Job]:
+    def _ticked(self, view: ScheduleView, amount: int) -> list[Job]:
         found = self._app.jobs.list(task=view.task, limit=LOOKED_THROUGH)
         prefix = f"{view.name}@"
         ticks = [job for job in found if job.tick is not None and (job.key or "").startswith(prefix)]
-        return ticks[:OUTCOMES][::-1]
+        return ticks[:amount][::-1]
 
     def foretell(self, name: str, changes: Mapping[str, Any]) -> Forecast:
         """The ticks that these terms over the present ones would give. Nothing is written."""
-        view, now = self._view(name), self._app.clock.now()
+        views, now = self._app.schedules.list(), self._app.clock.now()
+        view = _named(name, views)
         schedule = periodic.read_terms(name, merge(view.terms, fitting(view.terms, changes)))
-        others = self._others(name, now)
+        others = _others(name, views, now)
         zone = zone_of(schedule)
         ticks = upcoming(schedule, now, now + YEAR, LISTED)
         change = next_change(zone, now)
@@ -150,18 +149,27 @@ class Calendar:
             tightest=min(gaps, default=None),
         )
 
-    def _others(self, name: str, now: datetime) -> dict[datetime, list[str]]:
-        found: dict[datetime, list[str]] = {}
-        for view in self._app.schedules.list():
-            if view.name != name and not view.is_paused:
-                for tick in upcoming(periodic.read_terms(view.name, view.terms), now, now + AHEAD, DRAWN):
-                    found.setdefault(tick, []).append(view.name)
-        return found
-
     def _longest(self, view: ScheduleView) -> timedelta | None:
-        runs = [last_run(self._app.jobs.get(job.id)) for job in self._outcomes(view)[-5:]]
+        runs = [last_run(self._app.jobs.get(job.id)) for job in self._outcomes(view, LONGEST_OF)]
         lengths = [line.at - line.started_at for line in runs if line is not None and line.started_at]
         return max(lengths, default=None)
+
+
+def _named(name: str, views: Sequence[ScheduleView]) -> ScheduleView:
+    for view in views:
+        if view.name == name:
+            return view
+    raise UnknownSchedule(name, [view.name for view in views])
+
+
+def _others(name: str, views: Sequence[ScheduleView], now: datetime) -> dict[datetime, list[str]]:
+    """The ticks of the other schedules that tick, and whose they are."""
+    found: dict[datetime, list[str]] = {}
+    for view in views:
+        if view.name != name and not view.is_paused:
+            for tick in upcoming(periodic.read_terms(view.name, view.terms), now, now + AHEAD, DRAWN):
+                found.setdefault(tick, []).append(view.name)
+    return found
 
 
 def upcoming(schedule: Schedule, after: datetime, until: datetime, limit: int) -> list[datetime]:
