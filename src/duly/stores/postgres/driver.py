@@ -351,7 +351,12 @@ class Driver:
 
 
 def _message(operation: Operation[T]) -> Message[T] | None:
-    return operation.message() if isinstance(operation, Errand) and operation.message else None
+    if not isinstance(operation, Errand) or operation.message is None:
+        return None
+    try:
+        return operation.message()
+    except UnicodeEncodeError:
+        return None
 
 
 def _encoding(wire: Wire) -> str:

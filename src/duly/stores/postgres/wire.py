@@ -13,8 +13,9 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg.adapt import Transformer
 from psycopg.generators import execute
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq import ConnStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from duly.stores.drive import Row
@@ -59,6 +60,8 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
     is_greeted: bool = False
     known: frozenset[bytes] = frozenset()
     """Statements for messages that the server has been given, by name."""
+    _look: Any = None
+    _reader: Any = None
 
     def meet(self, address: Address, rows: list[Row]) -> None:
         """Learn from the answer to WHO: a pooler stands between us if another process let us in."""
@@ -67,33 +70,41 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
 
     @property
     def is_fit(self) -> bool:
-        """Whether another transaction may begin on it."""
-        return not self.closed and self.info.transaction_status is TransactionStatus.IDLE
+        """Whether another transaction may begin on it. Asked of libpq: the driver's words cost four times."""
+        pgconn = self.pgconn
+        return pgconn.status == ConnStatus.OK and pgconn.transaction_status == TransactionStatus.IDLE
 
     @property
     def has_nothing_to_say(self) -> bool:
         """Whether one that was kept is still good: a server that ended it has left its last word there."""
-        return self.is_fit and not _is_readable(self.pgconn.socket)
+        return self.is_fit and not self._is_readable()
+
+    def _is_readable(self) -> bool:
+        if not hasattr(select, "poll"):  # Windows
+            return bool(select.select([self.pgconn.socket], [], [], 0)[0])
+        if self._look is None:
+            self._look = select.poll()  # takes every descriptor, where select stops at 1024
+            self._look.register(self.pgconn.socket, select.POLLIN)
+        return bool(self._look.poll(0))
+
+    @property
+    def reader(self) -> Any:
+        """Reads rows of answers to messages; it remembers how each type is read, as a cursor does."""
+        if self._reader is None:
+            self._reader = Transformer(self)
+        return self._reader
 
     def _unknown(self, statements: Iterable[Numbered]) -> list[Numbered]:
         return [one for one in statements if one.name and one.name not in self.known]
 
     def knows(self, parts: Sequence[Part]) -> bool:
         """Whether nothing of a message is still to be prepared."""
-        return not self._unknown(statement for statement, _ in parts)
+        return all([not statement.name or statement.name in self.known for statement, _ in parts])  # noqa: C419
 
     @property
     def _is_torn(self) -> bool:
         """A message was broken off, and nobody knows which answers are still to come."""
         return not self.closed and self.pgconn.pipeline_status != PipelineStatus.OFF
-
-
-def _is_readable(descriptor: int) -> bool:
-    if not hasattr(select, "poll"):  # Windows
-        return bool(select.select([descriptor], [], [], 0)[0])
-    look = select.poll()  # takes every descriptor, where select stops at 1024
-    look.register(descriptor, select.POLLIN)
-    return bool(look.poll(0))
 
 
 class Wire(_Acquaintance, psycopg.Connection[Row]):
@@ -144,10 +155,11 @@ class Wire(_Acquaintance, psycopg.Connection[Row]):
 
     def say(self, parts: Sequence[Part]) -> list[list[Row]]:
         """Send one message, and answer the rows of each of its statements."""
-        self.learn(statement for statement, _ in parts)
+        if not self.knows(parts):
+            self.learn(statement for statement, _ in parts)
         with self.lock:
             try:
-                answers: list[list[Row]] = self.wait(saying(self.pgconn, self, parts))
+                answers: list[list[Row]] = self.wait(saying(self.pgconn, self.reader, parts))
                 return answers
             finally:
                 if self._is_torn:
@@ -211,10 +223,11 @@ class AsyncWire(_Acquaintance, psycopg.AsyncConnection[Row]):
 
     async def say(self, parts: Sequence[Part]) -> list[list[Row]]:
         """Send one message, and answer the rows of each of its statements."""
-        await self.learn(statement for statement, _ in parts)
+        if not self.knows(parts):
+            await self.learn(statement for statement, _ in parts)
         async with self.lock:
             try:
-                answers: list[list[Row]] = await self.wait(saying(self.pgconn, self, parts))
+                answers: list[list[Row]] = await self.wait(saying(self.pgconn, self.reader, parts))
                 return answers
             finally:
                 if self._is_torn:

@@ -47,7 +47,7 @@ from duly.stores.postgres.operations.intake import absorb, offer
 from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.moment import Moment
 from duly.stores.postgres.operations.prune import prune
-from duly.stores.postgres.operations.put import put, put_swiftly
+from duly.stores.postgres.operations.put import Forms, put, put_swiftly
 from duly.stores.postgres.operations.renew import Beat, begin, disown, renew, renew_swiftly, report
 from duly.stores.postgres.operations.search import search as find_text
 from duly.stores.postgres.operations.select import counted
@@ -91,6 +91,7 @@ class Operations:
         self.level: int | None = None
         """The schema this code is made for, as its driver knows it."""
         self._book = Book()
+        self._forms = Forms(self._book)
         self._sight = Sight()
         self._haste = Haste()
         self._disowned: dict[str, int] = {}
@@ -99,12 +100,18 @@ class Operations:
     def forget(self) -> None:
         """Nothing learnt is taken for granted at the next opening."""
         self._book.forget()
+        self._forms.forget()
         self._sight.forget()
 
     # jobs
 
     def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
-        return replace(self._put(requests), message=lambda: put_swiftly(self._outlook, requests, self._put))
+        def message() -> Message[list[Placed]] | None:
+            return put_swiftly(self._outlook, self._forms, requests, self._put)
+
+        mood = Mood()
+        steps = self._steps("put", lambda world: put(world, requests), mood)
+        return Errand("put", steps, absorbs=True, may_repeat=True, mood=mood, message=message)
 
     def _put(self, requests: Sequence[Request]) -> Errand[list[Placed]]:
         return self._placing("put", lambda world: put(world, requests), may_repeat=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from duly import clash
 from duly.bundle import Bundle
@@ -16,9 +16,10 @@ from duly.stores.drive import Row as Values
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import stored, stored_or_none, words
 from duly.stores.postgres.operations.arrivals import arrays, arrived, columns, keyed, track_of
+from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.overtake import lines_for, overtaken_by, skip
 from duly.stores.postgres.operations.rows import Peer, Row
-from duly.stores.postgres.operations.swift import Message, Outlook, Rest, Whole
+from duly.stores.postgres.operations.swift import Message, Outlook, Rest, Whole, as_texts
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World, digest
 from duly.stores.tables.arrivals import Arrival, are_alike, bundled
@@ -38,26 +39,71 @@ def put(world: World, requests: Sequence[Request]) -> Steps[list[Placed]]:
 Placing = Callable[[Sequence[Request]], Operation[list[Placed]]]
 
 
+class Form(NamedTuple):
+    """What plain requests of one pattern have in common, as a message says it."""
+
+    pattern: Request
+    given: dict[str, Any]
+
+
+class Forms:
+    """The form used last: a task is mostly asked for many times in a row, with one pattern for all."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._last: Form | None = None
+
+    def find(self, pattern: Request) -> Form | None:
+        """None for requests that may meet somebody, and for those of a lane that nobody has used before."""
+        last = self._last
+        if last is None or last.pattern is not pattern:
+            lane = self._book.find(track_of(pattern))
+            if lane is None or _is_bound(pattern):
+                return None
+            last = self._last = Form(pattern, as_texts(_written(pattern, lane)))
+        return last
+
+    def forget(self) -> None:
+        """Lanes may have other numbers at the next opening."""
+        self._last = None
+
+
 def put_swiftly(
-    outlook: Outlook, requests: Sequence[Request], placing: Placing
+    outlook: Outlook, forms: Forms, requests: Sequence[Request], placing: Placing
 ) -> Message[list[Placed]] | None:
     """Requests that meet nobody and differ in id and arguments only, in one message; None for any others.
 
     What of them is not stored, since its id is known or the store is being moved, is left to `placing`.
     """
     bundle = bundled(requests)
-    lane = None if bundle is None else outlook.book.find(track_of(bundle.pattern))
-    if bundle is None or lane is None or _is_bound(bundle.pattern):
+    form = None if bundle is None else forms.find(bundle.pattern)
+    if bundle is None or form is None:
         return None
+    saying = _saying_one if len(bundle.ids) == 1 else _saying_all
+    return saying(outlook.given() | form.given, bundle, placing)
 
+
+def _saying_one(given: dict[str, Any], bundle: Bundle, placing: Placing) -> Message[list[Placed]]:
+    (job_id,), (text,) = bundle.ids, bundle.arguments
+
+    def read(answers: Sequence[list[Values]]) -> Whole[list[Placed]] | Rest[list[Placed]]:
+        if answers[0]:
+            return Whole([Placed(job_id, answers[0][0][0], Decision.CREATED)])
+        return Rest(placing(bundle), list)
+
+    return Message((Statement(SQL["insert_one"], given | {"id": job_id, "text": stored(text)}),), read)
+
+
+def _saying_all(given: dict[str, Any], bundle: Bundle, placing: Placing) -> Message[list[Placed]]:
     def read(answers: Sequence[list[Values]]) -> Whole[list[Placed]] | Rest[list[Placed]]:
         made: dict[str, int] = dict(answers[0])
         if len(made) == len(bundle):
             return Whole([Placed(job_id, made[job_id], Decision.CREATED) for job_id in bundle.ids])
-        left = placing([request for request in requests if request.id not in made])
+        left = placing([request for request in bundle if request.id not in made])
         return Rest(left, partial(_joined, bundle.ids, made))
 
-    return Message((Statement(SQL["insert_swiftly"], outlook.given() | _written(bundle, lane)),), read)
+    batch = {"ids": words(bundle.ids), "texts": words([stored(text) for text in bundle.arguments])}
+    return Message((Statement(SQL["insert_swiftly"], given | batch),), read)
 
 
 def _is_bound(request: Request) -> bool:
@@ -66,11 +112,8 @@ def _is_bound(request: Request) -> bool:
     return has_guard or request.lane_of_serial is not None
 
 
-def _written(bundle: Bundle, lane: int) -> dict[str, Any]:
-    pattern = bundle.pattern
+def _written(pattern: Request, lane: int) -> dict[str, Any]:
     return {
-        "ids": words(bundle.ids),
-        "texts": words([stored(text) for text in bundle.arguments]),
         "due": stamp_or_none(pattern.run_after),
         "delay": span(pattern.delay or NO_TIME),
         "keep_done": span(pattern.keep.done),

@@ -8,7 +8,7 @@ conversation takes five messages for what one does, and each costs both sides mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from duly.clock import Clock
@@ -53,6 +53,20 @@ class Outlook(NamedTuple):
         """The parameters by which a statement finds out whether all is as we know it."""
         hands = (None, None) if self.clock is None else clock_hands(self.clock)
         return {"now": hands[0], "boot": hands[1], "level": 2**31 - 1 if self.level is None else self.level}
+
+
+def as_text(value: Any) -> bytes | None:
+    """A parameter as it travels in a message; what is made bytes beforehand travels as it is."""
+    if value is None or value.__class__ is bytes:
+        return value
+    if isinstance(value, bool):
+        return b"t" if value else b"f"
+    return str(value).encode()
+
+
+def as_texts(given: Mapping[str, Any]) -> dict[str, bytes | None]:
+    """Parameters that many messages have in common, made ready once."""
+    return {name: as_text(value) for name, value in given.items()}
 
 
 class Haste:

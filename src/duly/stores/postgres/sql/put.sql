@@ -30,7 +30,8 @@ select id, generation from made
 
 -- name: insert_swiftly
 -- The same in a message of its own, by the server's clock. Nothing is stored while the store is being moved, or
--- when it serves newer code than this.
+-- when it serves newer code than this. A request whose id somebody else is just storing fails, and with it the
+-- message: to be asked for in another way costs less than `on conflict`, which marks every row twice in the log.
 with given as (
     select made.id, made.arguments, made.place
     from unnest(%(ids)s::text[], %(texts)s::text[]) with ordinality as made (id, arguments, place)
@@ -51,13 +52,32 @@ with given as (
         %(lane)s::int4, %(per_key)s::int4, %(perpetual)s::bool, %(overlap)s::text, %(delivery)s::text, id,
         %(context)s::text, arguments
     from numbered
-    on conflict (id) do nothing
     returning id, generation, ready_at
 ), lined_up as (
     insert into {schema}.ready (lane, has_serial, ready_at, generation)
     select %(lane)s::int4, false, ready_at, generation from made
 )
 select id, generation from made
+
+-- name: insert_one
+-- The same for a single request, which most are: without a list to walk through, it takes the server a fifth less.
+with made as (
+    insert into {schema}.job (generation, entered, ready_at, due, created_at, keep_done, keep_failed, tick, lane,
+        per_key, perpetual, overlap, delivery, id, context, arguments)
+    select number.next, number.next, coalesce(%(due)s::int8, moment.now + %(delay)s::int8),
+        coalesce(%(due)s::int8, moment.now + %(delay)s::int8), moment.now, %(keep_done)s::int8,
+        %(keep_failed)s::int8, %(tick)s::int8, %(lane)s::int4, %(per_key)s::int4, %(perpetual)s::bool,
+        %(overlap)s::text, %(delivery)s::text, %(id)s::text, %(context)s::text, %(text)s::text
+    from (select coalesce(%(now)s::int8, {beginning}) as now) as moment,
+        (select nextval('{literal}.generation') as next) as number
+    where not exists (select 1 from {schema}.job where job.id = %(id)s::text)
+        and not exists (select 1 from {schema}.house)
+        and not exists (select 1 from {schema}.migration where oldest_code > %(level)s::int4)
+    returning generation, ready_at
+)
+insert into {schema}.ready (lane, has_serial, ready_at, generation)
+select %(lane)s::int4, false, ready_at, generation from made
+returning generation
 
 -- name: insert_each
 -- Requests of any shape: every column comes from the batch.
