@@ -123,7 +123,7 @@ class Site:
         """A management command, to its end; what it printed."""
         done = subprocess.run(
             [sys.executable, "-m", "tests.django.project.manage", *words],
-            cwd=ROOT, env=self.variables, capture_output=True, text=True, timeout=60, check=False,
+            cwd=ROOT, env=self.variables, capture_output=True, text=True, timeout=100, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -25,7 +25,7 @@ IntegrityError: Any = importlib.import_module("django.db").IntegrityError
 
 @pytest.fixture
 def ledger(alias: str) -> Ledger:
-    return Ledger(f"django:{alias}", namespace="guard", lease="2s")
+    return Ledger(f"django:{alias}", namespace="guard", lease="30s")
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_of_two_deliveries_at_once_one_runs_and_the_other_returns_at_once(ledger
     assert is_running.wait(60)
     second = pay(execution_id=receipt)  # while the first is in its body: it must not wait for it
     may_end.set()
-    first.join(20)
+    first.join(60)
 
     assert second is None
     assert answers == ["mine"]
@@ -148,12 +148,12 @@ def test_of_two_deliveries_at_once_one_runs_and_the_other_returns_at_once(ledger
 def test_a_body_longer_than_its_lease_may_read_first_and_write_last(alias: str, marks: Any) -> None:
     """A renewal writes to the same file meanwhile: on SQLite a transaction begun by reading could not."""
     marks.all().delete()
-    short = Ledger(f"django:{alias}", namespace="guard", lease="600ms")
+    short = Ledger(f"django:{alias}", namespace="guard", lease="2s")
 
     @exactly_once(ledger=short)
     def pay() -> None:
         assert marks.count() == 0
-        threading.Event().wait(1.0)  # several beats
+        threading.Event().wait(2.4)  # several beats
         marks.create(text="paid")
 
     pay(execution_id=short.issue("pay", execution_id=new_id()).id)
@@ -162,11 +162,11 @@ def test_a_body_longer_than_its_lease_may_read_first_and_write_last(alias: str, 
 
 
 def test_a_body_may_take_longer_than_its_lease_before_its_first_statement(alias: str, marks: Any) -> None:
-    short = Ledger(f"django:{alias}", namespace="guard", lease="600ms")
+    short = Ledger(f"django:{alias}", namespace="guard", lease="2s")
 
     @exactly_once(ledger=short)
     def pay() -> None:
-        threading.Event().wait(1.0)
+        threading.Event().wait(2.4)
         marks.create(text="paid")
 
     pay(execution_id=short.issue("pay", execution_id=new_id()).id)

@@ -25,7 +25,7 @@ FATAL = "after_body=exit task=duly.django.tick"
 MODULE = "tests.django_schedules.programs.seconds"
 
 
-def until(is_so: Callable[[], Any], seconds: float = 40) -> None:
+def until(is_so: Callable[[], Any], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end
@@ -48,13 +48,13 @@ def start(site: Site) -> subprocess.Popen[bytes]:
 
 def executions(site: Site) -> list[list[str]]:
     """Id and status of each, oldest first, read beside Django."""
-    with closing(sqlite3.connect(site.folder / "default.sqlite3", timeout=20)) as connection:
+    with closing(sqlite3.connect(site.folder / "default.sqlite3", timeout=60)) as connection:
         rows = connection.execute("select id, status from duly_django_execution order by created_at, id")
         return [list(row) for row in rows]
 
 
 def marks(site: Site) -> list[str]:
-    with closing(sqlite3.connect(site.folder / "default.sqlite3", timeout=20)) as connection:
+    with closing(sqlite3.connect(site.folder / "default.sqlite3", timeout=60)) as connection:
         return [text for (text,) in connection.execute("select text from shop_mark order by text")]
 
 
@@ -68,8 +68,8 @@ def test_two_schedulers_one_of_them_killed_make_each_tick_once(site: Site) -> No
     finally:
         first.kill()
         second.send_signal(signal.SIGTERM)
-        code = second.wait(30)
-        first.wait(30)
+        code = second.wait(60)
+        first.wait(60)
     site.manage("duly_scheduler", "--burst")
 
     completed = sorted(name for name, status in executions(site) if status == "completed")
@@ -81,7 +81,7 @@ def test_two_schedulers_one_of_them_killed_make_each_tick_once(site: Site) -> No
 def test_a_tick_whose_scheduler_died_in_it_is_made_up_for_in_a_child(site: Site) -> None:
     fatal = Site(site.folder, environment={**site.environment, "DULY_FAILPOINTS": FATAL})
     dying = start(fatal)
-    dying.wait(40)
+    dying.wait(60)
     after_death = executions(site)
 
     successor = start(site)
@@ -90,7 +90,7 @@ def test_a_tick_whose_scheduler_died_in_it_is_made_up_for_in_a_child(site: Site)
         until(lambda: len(executions(site)) >= 2)
     finally:
         successor.send_signal(signal.SIGTERM)
-        successor.wait(30)
+        successor.wait(60)
 
     assert after_death == []
     assert set(claimed_again(site)) <= {name for name, _ in executions(site)}
@@ -98,7 +98,7 @@ def test_a_tick_whose_scheduler_died_in_it_is_made_up_for_in_a_child(site: Site)
 
 def claimed_again(site: Site) -> list[str]:
     """The keys of ticks that were done at their second try."""
-    with closing(sqlite3.connect(site.folder / "default.sqlite3", timeout=20)) as connection:
+    with closing(sqlite3.connect(site.folder / "default.sqlite3", timeout=60)) as connection:
         rows = connection.execute(
             "select key from duly_job where task = 'duly.django.tick' and state = 'done' and epoch > 1"
         )
@@ -118,7 +118,7 @@ def test_11_a_scheduler_starts_with_the_first_request_and_in_no_command(tmp_path
     after_commands = executions(site)
     done = subprocess.run(
         [sys.executable, "-m", "tests.django_schedules.programs.server"],
-        cwd=ROOT, env=site.variables, capture_output=True, text=True, timeout=60, check=False,
+        cwd=ROOT, env=site.variables, capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr

@@ -24,7 +24,7 @@ celery.conf.worker_lost_wait = 1  # seconds in which the last word of a dead chi
 celery.conf.broker_connection_retry_on_startup = True
 celery.conf.broker_transport_options = {"socket_connect_timeout": 2, "socket_timeout": 20}
 
-ledger = Ledger(f"sqlite:///{FOLDER}/shop.db", lease="3s", interval="1s")
+ledger = Ledger(f"sqlite:///{FOLDER}/shop.db", lease="30s", interval="1s")
 app = OnCelery(celery, ledger=ledger)
 
 
@@ -83,10 +83,10 @@ def deadly(name: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@app.task(soft_limit="300ms", hard_limit="20s")
+@app.task(soft_limit="300ms", hard_limit="100s")
 def slow(name: str) -> None:
     try:
-        time.sleep(10)
+        time.sleep(90)
     except SoftLimitExceeded:
         note(name, "tidied up")
         raise

@@ -38,7 +38,7 @@ def port_of(patient: Any) -> Generator[int]:
 
 def asked(port: int, page: str) -> tuple[int, Any]:
     try:
-        with urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/{page}", timeout=60) as answer:
             return answer.status, answer.read()
     except HTTPError as refusal:
         with refusal:
@@ -192,7 +192,7 @@ async def test_a_worker_whose_lease_is_not_renewed_turns_red(monkeypatch: pytest
 
 
 async def _becoming(worker: Any, health: Health) -> bool:
-    for _ in range(500):
+    for _ in range(6000):
         if worker.vitals().health is health:
             return True
         await asyncio.sleep(0.01)

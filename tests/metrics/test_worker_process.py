@@ -19,9 +19,9 @@ SHOP = """
 import logging
 from duly import Duly, Run, bind
 
-app = Duly("sqlite:///duly.db", lease="5s")
+app = Duly("sqlite:///duly.db", lease="30s")
 
-@app.task(name="there", hard_limit="30s", queue_name="io")
+@app.task(name="there", hard_limit="100s", queue_name="io")
 def there(run: Run) -> None:
     run.log.info("hello %s", "there")
     logging.getLogger("shop").warning("plain")
@@ -57,7 +57,7 @@ class Shop:
     def stop(self) -> int:
         assert self._worker is not None
         self._worker.send_signal(signal.SIGTERM)
-        self._worker.communicate(timeout=30)
+        self._worker.communicate(timeout=60)
         return self._worker.returncode
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ def shop(tmp_path: Path) -> Generator[Shop]:
 
 def asked(address: str) -> tuple[int, str]:
     try:
-        with urlopen(address, timeout=10) as answer:
+        with urlopen(address, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as refusal:
         with refusal:

@@ -47,7 +47,7 @@ class Way(NamedTuple):
     stack: ExitStack
 
     def app(self, place: Place) -> Duly:
-        app = Duly(place.url, namespace=place.namespace, lease="2s", poll="50ms")
+        app = Duly(place.url, namespace=place.namespace, lease="30s", poll="50ms")
         app.tasks.update(errands.app.tasks)
         self.stack.callback(app.close)
         return app
@@ -69,7 +69,7 @@ class Way(NamedTuple):
         variables = {
             "DULY_URL": place.url,
             "DULY_NAMESPACE": place.namespace,
-            "DULY_LEASE": "2s",
+            "DULY_LEASE": "8s",
             "STORY_FOLDER": str(self.folder),
         }
         worker = WorkerProcess(log, *words, **variables)
@@ -111,23 +111,23 @@ def test_workers_drain_producers_are_told_and_every_job_runs_once(way: Way) -> N
     quick = errands.quick.name
     enqueue(source, errands.slow, "gate")
     old = way.worker(way.source)
-    until(lambda: errands.lines("started"), timeout=40)
+    until(lambda: errands.lines("started"))
     source.store.run(source.store.hold(Switch(Scope.TASK, quick, None)))
     enqueue(source, errands.quick, *range(30))
 
-    mover = way.move("--wait", "30s")
-    until(lambda: is_sealed(source), timeout=40)
+    mover = way.move("--wait", "60s")
+    until(lambda: is_sealed(source))
     with pytest.raises(StoreMoved, match="has moved to"):
         enqueue(source, errands.quick, 99)
     (way.folder / "gate").touch()
-    printed, _ = mover.communicate(timeout=60)
+    printed, _ = mover.communicate(timeout=100)
 
     assert mover.returncode == 0, printed
     assert old.wait(60) == 0
     assert "drains and ends: This store has moved to" in old.log
     target.store.run(target.store.free(Scope.TASK, quick))
     new = way.worker(way.target, "--burst")
-    assert new.wait(30) == 0, new.log
+    assert new.wait(60) == 0, new.log
     assert Counter(errands.lines("quick")) == Counter(str(number) for number in range(30))
     assert len(errands.lines("finished")) == 1
     assert target.jobs.count(state=State.DONE) == 31
@@ -141,14 +141,15 @@ def test_a_mover_killed_at_any_step_is_resumed_by_saying_the_same_again(way: Way
     enqueue(source, errands.quick, *range(MANY))
 
     killed = way.move(DULY_FAILPOINTS=f"moving=exit task={step} nth=1")
-    killed.communicate(timeout=60)
+    killed.communicate(timeout=100)
     lent_between = [work_off(app) for app in (source, target) if is_sealed(app)]
     resumed = way.move("--json")
-    printed, _ = resumed.communicate(timeout=60)
+    printed, _ = resumed.communicate(timeout=100)
 
     assert (killed.returncode, resumed.returncode) == (KILLED, 0), printed
     assert set(lent_between) <= {0}
-    assert json.loads(printed)["stage"] == "gone"
+    document = printed[printed.index("{") :]  # on a busy machine there is word of progress before it
+    assert json.loads(document)["stage"] == "gone"
     assert work_off(target) == MANY
     assert Counter(errands.lines("quick")) == Counter(str(number) for number in range(MANY))
 

@@ -136,7 +136,7 @@ class Project:
         """Make the tables."""
         words = [sys.executable, "manage.py", "migrate", "-v", "0"]
         made = subprocess.run(
-            words, cwd=EXAMPLE, env=self.variables, timeout=60, capture_output=True, text=True, check=False
+            words, cwd=EXAMPLE, env=self.variables, timeout=100, capture_output=True, text=True, check=False
         )
         assert made.returncode == 0, made.stderr
 
@@ -174,7 +174,7 @@ class Project:
             if worker.poll() is None:
                 worker.send_signal(signal.SIGTERM)
         for worker in self.started:
-            worker.wait(40)
+            worker.wait(60)
 
 
 def kill_group(worker: subprocess.Popen[bytes]) -> None:

@@ -43,7 +43,7 @@ class SqliteUser:
         self._path = path
 
     def _open(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=5, isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(self._path, timeout=60, isolation_level=None, check_same_thread=False)
 
     def say(self, text: str) -> list[tuple[Any, ...]]:
         with closing(self._open()) as connection:

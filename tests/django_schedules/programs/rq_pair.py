@@ -30,7 +30,7 @@ def worker() -> subprocess.Popen[bytes]:
 
 
 def wait_for(is_so: Any) -> None:
-    until = time.monotonic() + 40
+    until = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -49,7 +49,7 @@ wait_for(lambda: backends.texts() == ["other work"])
 wait_for(lambda: first.poll() is not None or second.poll() is not None)
 meanwhile = {"marks": backends.texts(), "begun": len((FOLDER / "begun").read_text().split())}
 (FOLDER / "go").touch()
-codes = [first.wait(40), second.wait(40)]
+codes = [first.wait(60), second.wait(60)]
 rows = [[row.status, row.claims] for row in TaskExecution.objects.all()]
 begun = len((FOLDER / "begun").read_text().split())
 print(

@@ -45,7 +45,7 @@ told["in child"] = json.loads(os.read(reading, 1000))
 os.waitpid(child, 0)
 from duly.django.models import TaskExecution  # noqa: E402
 
-until = time.monotonic() + 30
+until = time.monotonic() + 60
 while not TaskExecution.objects.exists() and time.monotonic() < until:
     time.sleep(0.05)
 print(json.dumps(told), flush=True)
