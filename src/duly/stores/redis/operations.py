@@ -47,6 +47,7 @@ from duly.stores.redis.moment import instant, instant_or_none, span, stamp_or_fa
 from duly.stores.redis.packing import (
     ask_values,
     card_text,
+    ending_values,
     fence_values,
     goes_straight,
     packed,
@@ -55,7 +56,6 @@ from duly.stores.redis.packing import (
     read_card,
     read_claims,
     selection_values,
-    settlement_values,
 )
 from duly.stores.redis.server import LAYOUT
 from duly.stores.reports import Entry, FailureGroup, Found, Search
@@ -78,8 +78,9 @@ def _claimed(values: Sequence[Any], nonce: str) -> Claimed:
     return Claimed(read_claims(claims, nonce), instant_or_none(next_at), instant(now))
 
 
-def _answers(words: Sequence[str]) -> list[Settled]:
-    return list(map(_SETTLED.__getitem__, words))
+def _answers(words: Sequence[str], count: int) -> list[Settled]:
+    """One for each; none are sent where all are settled."""
+    return list(map(_SETTLED.__getitem__, words)) if words else [Settled.SETTLED] * count
 
 
 def _portions(values: Sequence[Any]) -> list[Sequence[Any]]:
@@ -156,18 +157,17 @@ class Operations:
 
     def settle(self, worker: str, settlements: Sequence[Settlement]) -> Operation[list[Settled]]:
         def steps() -> Steps[list[Settled]]:
-            values = [settlement_values(one) for one in settlements]
-            [answers] = yield Statement("settle", {"worker": worker, "settlements": values})
-            return _answers(answers)
+            [answers] = yield Statement("settle", {"worker": worker, **ending_values(settlements)})
+            return _answers(answers, len(settlements))
 
         return Operation("settle", steps)
 
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def steps() -> Steps[Turned]:
             nonce = new_nonce()
-            values = [settlement_values(one) for one in settlements]
-            answers, claimed = yield Statement("turn", {"settlements": values, "ask": ask_values(ask, nonce)})
-            return Turned(_answers(answers), _claimed(claimed, nonce))
+            values = {"ask": ask_values(ask, nonce), **ending_values(settlements)}
+            answers, claimed = yield Statement("turn", values)
+            return Turned(_answers(answers, len(settlements)), _claimed(claimed, nonce))
 
         return Operation("turn", steps)
 

@@ -119,20 +119,28 @@ def parcel_values(parcel: Parcel) -> list[Any]:
     return [parcel.number, span(parcel.age), request_values(parcel.request)]
 
 
+def ending_values(settlements: Sequence[Settlement]) -> dict[str, Any]:
+    """Settlements, for `settle_all`: all in one flat list, and in whole those that say more than "done"."""
+    ends: list[Any] = []
+    others: list[Any] = []
+    for place, settlement in enumerate(settlements, 1):
+        (job_id, epoch, nonce), verdict, started_at, then, *_ = settlement
+        ends += (job_id, epoch, nonce, stamp_or_false(started_at))
+        is_short = type(verdict) is Done and verdict.result is None and not (verdict.keep_result or then)
+        if not is_short:
+            others.append([place, settlement_values(settlement)])
+    return {"ends": ends, "others": others}
+
+
 def settlement_values(settlement: Settlement) -> list[Any]:
-    """A settlement, for `read_settlement`. The most frequent one is short."""
+    """A settlement, for `read_settlement`."""
     verdict, fence = settlement.verdict, settlement.fence
-    head = [
+    return [
         fence.id,
         fence.epoch,
         fence.nonce,
         EVENTS[type(verdict)],
         stamp_or_false(settlement.started_at),
-    ]
-    if type(verdict) is Done and verdict.result is None and not (verdict.keep_result or settlement.then):
-        return head
-    return [
-        *head,
         [request_values(request) for request in settlement.then],
         settlement.arguments or False,
         conclude(verdict, _UNDISTURBED).reason,

@@ -4,7 +4,7 @@
 local rows, recovery = need("rows", "recovery")
 
 pending.is_urgent = true
-local held, strays, releases = {}, {}, {}
+local held, strays, ends, releases = {}, {}, {}, {}
 for _, fence in ipairs(given.held) do
     held[concat({ fence[1], format("%d", fence[2]), fence[3] }, " ")] = true
 end
@@ -15,9 +15,14 @@ for _, row in ipairs(recovery.loans_of(given.worker)) do
 end
 rows.sort(strays)
 for place, row in ipairs(strays) do
-    releases[place] = { row.id, row.epoch, row.nonce, "release", false, {}, false, "its claim was never received" }
+    local at = #ends
+    ends[at + 1], ends[at + 2], ends[at + 3], ends[at + 4] = row.id, row.epoch, row.nonce, false
+    releases[place] = {
+        place,
+        { row.id, row.epoch, row.nonce, "release", false, {}, false, "its claim was never received" },
+    }
 end
-ending.settle_all(given.worker, releases)
+ending.settle_all(given.worker, ends, releases)
 flush()
 pending.ring()
 return format("[[%d]]", #strays)

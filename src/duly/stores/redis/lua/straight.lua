@@ -30,8 +30,8 @@ for place = 1, #ids do
     local id, generation = ids[place], last + place
     local number = format("%016d", generation)
     states[2 * place - 1] = id
-    states[2 * place] = pack("waiting", 0, generation, generation, 0, 0, 0, due, nil, values[16], "-", "", lane, "",
-        shown, nil, nil, rest)
+    states[2 * place] = pack("waiting", 0, lane, 0, 0, nil, "-", "", "", nil, generation, generation, 0, due, values[16],
+        nil, shown, rest, generation % 256)
     ready[2 * place - 1], ready[2 * place] = due_shown, number .. id
     numbers[2 * place - 1], numbers[2 * place] = number, id
 end

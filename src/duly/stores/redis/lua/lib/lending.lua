@@ -6,7 +6,7 @@ do
     local SLACK = 16 -- rows read per lane beyond its share, so that an uneven backlog rarely needs another look
 
     local ask
-    local ids, heads, tails, rows = {}, {}, {}, {} -- what is lent: claims as text around the body, or rows
+    local ids, lent_from, middles, tails, rows = {}, {}, {}, {}, {} -- what is lent: claims as text, or rows
 
     -- A worker that claims has a lease, even before its first beat; a lease in force is left alone.
     local function hold_lease()
@@ -33,14 +33,26 @@ do
         return has_more
     end
 
+    -- Scores are for comparing lanes: where there is one, the server need not print them.
+    local function ready_in(stream, share)
+        local name, first = prefix .. stream.lane.ready, stream.read
+        if stream.is_alone then
+            return call("ZRANGEBYSCORE", name, "-inf", now, "LIMIT", first, share), {}
+        end
+        local found = call("ZRANGEBYSCORE", name, "-inf", now, "WITHSCORES", "LIMIT", first, share)
+        local members, scores = {}, {}
+        for place = 1, #found, 2 do
+            members[#members + 1], scores[#scores + 1] = found[place], found[place + 1]
+        end
+        return members, scores
+    end
+
     -- The next jobs of a lane that are ready now. `share` is how many are likely to be wanted.
     local function read_more(stream, share)
-        local found = call("ZRANGEBYSCORE", prefix .. stream.lane.ready, "-inf", now, "WITHSCORES", "LIMIT", stream.read, share)
-        local members, scores, wanted, count = {}, {}, {}, 0
-        for place = 1, #found, 2 do
-            count = count + 1
-            members[count], scores[count] = found[place], found[place + 1]
-            wanted[count] = naming.denumbered(found[place])
+        local members, scores = ready_in(stream, share)
+        local wanted, count = {}, #members
+        for place = 1, count do
+            wanted[place] = naming.denumbered(members[place])
         end
         stream.members, stream.scores, stream.ids, stream.at = members, scores, wanted, 1
         stream.read = stream.read + count
@@ -90,12 +102,12 @@ do
     end
 
     local function lend_plain(id, lane)
-        local head, tail, ready_at, generation = plain.lend(id, lane, ask.worker, ask.nonce)
-        if head then
+        local shown, tail, ready_at, generation = plain.lend(id, lane, ask.worker, ask.nonce)
+        if shown then
             lending.record(id, lane, ready_at, generation)
-            heads[lending.count], tails[lending.count] = head, tail
+            lent_from[lending.count], middles[lending.count], tails[lending.count] = lane.introduced, shown, tail
         end
-        return head ~= nil
+        return shown ~= nil
     end
 
     -- The head of a lane leaves the ready set, or shows that its task may start nothing more.
@@ -113,6 +125,9 @@ do
 
     local function lend_from(streams)
         local rivals = #streams
+        for _, stream in ipairs(streams) do
+            stream.is_alone = rivals == 1
+        end
         while lending.count < ask.limit do
             local wanted = ask.limit - lending.count
             local share = rivals == 1 and wanted or math.ceil(wanted / rivals) + SLACK
@@ -156,26 +171,27 @@ do
         end
     end
 
-    local function show_claim(place, body)
+    -- In pieces that are joined once for all claims: each longer text on the way would be hashed and kept.
+    local function show_claim(pieces, at, place, body)
         local row = rows[place]
-        if not row then
-            return heads[place] .. body .. tails[place]
-        end
-        local head = "[" .. json(row.id) .. "," .. naming.lane_named(row.lane).shown .. "," .. row.shown .. ","
-        return head .. body .. format(",%d,%d]", row.epoch, row.generation)
+        pieces[at + 1], pieces[at + 2] = at == 0 and "[" or ",[", json(ids[place])
+        pieces[at + 3] = row and naming.lane_named(row.lane).introduced or lent_from[place]
+        pieces[at + 4], pieces[at + 5], pieces[at + 6] = row and row.shown or middles[place], ",", body
+        pieces[at + 7] = row and format(",%d,%d]", row.epoch, row.generation) or tails[place]
+        return at + 7
     end
 
     local function show_claims()
-        local shown = {}
+        local pieces, at = {}, 0
         for first = 1, lending.count, PORTION do
             local last = math.min(first + PORTION - 1, lending.count)
             local bodies = call("HMGET", prefix .. "body", unpack(ids, first, last))
             for place = first, last do
                 -- A body deleted by hand: such arguments fail the run.
-                shown[place] = show_claim(place, bodies[place - first + 1] or '"",""')
+                at = show_claim(pieces, at, place, bodies[place - first + 1] or '"",""')
             end
         end
-        return "[" .. concat(shown, ",") .. "]"
+        return "[" .. concat(pieces) .. "]"
     end
 
     -- The claims, when asking again may find more, and the time, as JSON.

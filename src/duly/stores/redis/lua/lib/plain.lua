@@ -2,18 +2,26 @@
 -- live, and they have no expiry, no order, no failure yet. Creating, lending and finishing one writes exactly
 -- what rows and index would write, without making a table of it, which is most of the cost. Whatever is not
 -- plain is refused here.
--- The fields of a packed job, here and in rows: state, flags, generation, born, epoch, lines, attempt,
--- ready_at, finished_at, keep_done, nonce, worker, lane, reason, shown, story, serial, rest.
+-- The fields of a packed job, here and in rows: state, flags, lane, epoch, lines, finished_at, nonce, worker,
+-- reason, story; then what lending and finishing leave alone, copied as it lies: generation, born, attempt,
+-- ready_at, keep_done, serial, shown, rest, and the last byte of the generation once more. Lua 5.1 hashes a long
+-- text by every nth byte from its end, and jobs of one bulk are alike but for their generation: without a last
+-- byte that differs every text was compared with all the others, a fifth of the server's time in a drain.
 
 local plain = {}
 do
     local KEYED = 512 -- the one flag a plain job may have
-    local pack, unpack_all, numbered = cmsgpack.pack, cmsgpack.unpack, naming.numbered
+    local NOTHING = cmsgpack.pack(nil)
+    local HEAD, TAIL = 10, 7 -- fields that change, and fields behind them that are looked at
+    local pack, unpack_some, numbered = cmsgpack.pack, cmsgpack.unpack_limit, naming.numbered
     local texts, kept = stored.texts, pending.kept
     local now_shown = whole(now)
     local states, bodies, everything, left, forgotten, unmarked, emptied
     local ready, lent, released, counts, begun, moved, workers_shown
     local shaped, shape -- a request, and what is made of it
+    local last_lent, last_ended = {}, {} -- heads that were packed last
+    local keeps, forgets_at -- how long jobs are kept that finish now, and the end of it as text
+    local ends_shown = "[" .. now_shown .. ',"done",'
 
     local function begin()
         states, bodies, everything, left, forgotten, unmarked, emptied = {}, {}, {}, {}, {}, {}, {}
@@ -92,8 +100,8 @@ do
         end
         local generation = pending.count_up()
         local new = shape_of(values)
-        keep(id, pack("waiting", new.flags, generation, generation, 0, 0, 0, new.due, nil, values[16], NOBODYS, "",
-            new.lane.name, "", new.shown, nil, serial, new.rest))
+        keep(id, pack("waiting", new.flags, new.lane.name, 0, 0, nil, NOBODYS, "", "", nil, generation, generation, 0,
+            new.due, values[16], serial, new.shown, new.rest, generation % 256))
         if serial then
             begin_serial(serial, key, id, generation)
         end
@@ -112,19 +120,31 @@ do
         return flags == 0 or (flags == KEYED and has_only(serial, 1))
     end
 
-    -- Answers the claim as text before and after the body of the job, when it was due, and its generation.
+    -- The head of a job, but for its story; most in a batch have the same.
+    local function head_of(last, state, flags, lane, epoch, lines, finished_at, nonce, worker, reason)
+        local is_same = last.flags == flags and last.lane == lane and last.epoch == epoch and last.lines == lines
+        if not (is_same and last.nonce == nonce and last.worker == worker and last.reason == reason) then
+            last.flags, last.lane, last.epoch, last.lines = flags, lane, epoch, lines
+            last.nonce, last.worker, last.reason = nonce, worker, reason
+            last.text = pack(state, flags, lane, epoch, lines, finished_at, nonce, worker, reason)
+        end
+        return last.text
+    end
+
+    -- Answers the claim as text beside its id and body: its own part, its end, when it was due, and its generation.
     function plain.lend(id, lane, worker, secret)
         if not stored.is_untouched(id) then
             return nil
         end
-        local state, flags, generation, born, epoch, lines, attempt, ready_at, _, keep_done, _, _, name, reason, shown, story, serial, rest =
-            unpack_all(texts[id])
+        local text = texts[id]
+        local tail, state, flags, name, epoch, lines, _, _, _, reason, story = unpack_some(text, HEAD)
+        local _, generation, _, _, ready_at, _, serial, shown = unpack_some(text, TAIL, tail)
         if state ~= "waiting" or not is_plain(flags, serial) then
             return nil
         end
         epoch = epoch + 1
-        keep(id, pack("running", flags, generation, born, epoch, lines, attempt, ready_at, nil, keep_done, secret,
-            worker, name, reason, shown, story, serial, rest))
+        local head = head_of(last_lent, "running", flags, name, epoch, lines, nil, secret, worker, reason)
+        keep(id, head .. (story and pack(story) or NOTHING) .. text:sub(tail + 1))
         if serial then
             moved[serial] = { id, generation }
         end
@@ -132,8 +152,7 @@ do
         held[#held + 1] = id
         count(lane, "waiting", -1)
         count(lane, "running", 1)
-        local head = "[" .. json(id) .. "," .. lane.shown .. "," .. shown .. ","
-        return head, format(",%d,%d]", epoch, generation), ready_at, generation
+        return shown, format(",%d,%d]", epoch, generation), ready_at, generation
     end
 
     -- Whether a run that ended without a result, follow-ups or earlier lines is recorded now.
@@ -141,25 +160,29 @@ do
         if not stored.is_untouched(id) then
             return false
         end
-        local state, flags, generation, born, epoch, lines, attempt, ready_at, _, keep_done, nonce, worker, name, _, shown, _, serial, rest =
-            unpack_all(texts[id])
+        local text = texts[id]
+        local tail, state, flags, name, epoch, lines, _, nonce, worker = unpack_some(text, HEAD)
+        local _, generation, born, attempt, _, keep_done, serial = unpack_some(text, TAIL, tail)
         if state ~= "running" or lines ~= 0 or epoch ~= said_epoch or nonce ~= said_nonce then
             return false
         elseif not is_plain(flags, serial) then
             return false
         end
-        local line = "[" .. now_shown .. format(',"done",%d,%d,%d,', epoch, generation, attempt)
-        line = line .. shown_worker(worker) .. "," .. (started_at and whole(started_at) or "null") .. ',""]'
-        keep(id, pack("done", flags, generation, born, epoch, 1, attempt, ready_at, now, keep_done, nonce, worker,
-            name, "", shown, line, serial, rest))
+        local line = ends_shown .. format("%d,%d,%d,", epoch, generation, attempt) .. shown_worker(worker)
+            .. (started_at and format(',%d,""]', started_at) or ',null,""]')
+        local head = head_of(last_ended, "done", flags, name, epoch, 1, now, nonce, worker, "")
+        keep(id, head .. pack(line) .. text:sub(tail + 1))
         if serial then
             emptied[#emptied + 1] = prefix .. "serial:" .. serial
         end
         local held = kept(released, worker)
         held[#held + 1] = id
         left[#left + 1] = id
+        if keeps ~= keep_done then
+            keeps, forgets_at = keep_done, whole(now + keep_done)
+        end
         local place = #forgotten
-        forgotten[place + 1], forgotten[place + 2] = whole(now + keep_done), numbered(born, id)
+        forgotten[place + 1], forgotten[place + 2] = forgets_at, numbered(born, id)
         local lane = naming.lane_named(name)
         count(lane, "running", -1)
         count(lane, "done", 1)

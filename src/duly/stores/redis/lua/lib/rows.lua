@@ -41,7 +41,7 @@ do
     end
 
     local function unpack_row(id, text)
-        local state, flags, generation, born, epoch, lines, attempt, ready_at, finished_at, keep_done, nonce, worker, lane, reason, shown, story, serial, packed_rest =
+        local state, flags, lane, epoch, lines, finished_at, nonce, worker, reason, story, generation, born, attempt, ready_at, keep_done, serial, shown, packed_rest =
             cmsgpack.unpack(text)
         local row = {
             id = id,
@@ -133,22 +133,23 @@ do
         return cmsgpack.pack(
             row.state,
             flags_of(row),
-            row.generation,
-            row.born,
+            row.lane,
             row.epoch,
             row.lines,
-            row.attempt,
-            row.ready_at,
             row.finished_at,
-            row.keep_done,
             row.nonce,
             row.worker,
-            row.lane,
             row.reason,
-            row.shown,
             row.story,
+            row.generation,
+            row.born,
+            row.attempt,
+            row.ready_at,
+            row.keep_done,
             row.serial,
-            row.packed_rest
+            row.shown,
+            row.packed_rest,
+            row.generation % 256 -- `plain` says why
         )
     end
 

@@ -45,7 +45,7 @@ do
         elseif not (selection.tasks or selection.queues or selection.spares) then
             return true
         end
-        local lane = naming.lane_named(select(14, cmsgpack.unpack_limit(text, 13)))
+        local lane = naming.lane_named(select(4, cmsgpack.unpack_limit(text, 3)))
         return (not selection.tasks or selection.tasks[lane.task])
             and (not selection.queues or selection.queues[lane.queue])
             and not (selection.spares and selection.spares[lane.queue])
