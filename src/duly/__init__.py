@@ -6,9 +6,9 @@ needs a corner of the package stay quick.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from duly.lazily import lookup
 from duly.version import __version__
 
 if TYPE_CHECKING:
@@ -111,13 +111,7 @@ __all__ = [
     "exactly_once",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'duly' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"duly.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lookup(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -53,7 +53,7 @@ def loaded_by(program: str, folder: Path) -> set[str]:
 def test_importing_the_package_loads_next_to_nothing(tmp_path: Path) -> None:
     loaded = loaded_by("import duly", tmp_path)
 
-    assert {name for name in loaded if name.startswith("duly")} == {"duly", "duly.version"}
+    assert {name for name in loaded if name.startswith("duly")} == {"duly", "duly.lazily", "duly.version"}
     assert not loaded & (NEVER | {"asyncio", "sqlite3", "logging", "dataclasses", "inspect"})
 
 

@@ -6,11 +6,11 @@ modules name the backend while they are being imported. Nothing here may touch a
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from duly.errors import MissingExtra
+from duly.lazily import lookup
 
 if TYPE_CHECKING:
     from duly.django.backend import DulyBackend
@@ -50,14 +50,13 @@ __all__ = [
 ]
 
 
+_find = lookup(__name__, _HOMES)
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'duly.django' has no attribute {name!r}")
-    if importlib.util.find_spec("django") is None:
+    if name in _HOMES and importlib.util.find_spec("django") is None:
         raise MissingExtra("duly.django", "django")
-    value = getattr(importlib.import_module(f"duly.django.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    return _find(name)
 
 
 def __dir__() -> list[str]:

@@ -6,8 +6,9 @@ needs nothing of it.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from duly.lazily import lookup
 
 if TYPE_CHECKING:
     from duly.metrics.mounting import asgi
@@ -18,13 +19,7 @@ _HOMES = {"Health": "vitals", "Vitals": "vitals", "asgi": "mounting", "serve": "
 
 __all__ = ["Health", "Vitals", "asgi", "serve"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'duly.metrics' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"duly.metrics.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lookup(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

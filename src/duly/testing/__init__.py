@@ -5,8 +5,9 @@ Loaded when first used: pytest imports the plugin in this package at every start
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from duly.lazily import lookup
 
 if TYPE_CHECKING:
     from duly.testing.clock import VirtualClock
@@ -28,13 +29,7 @@ _HOMES = {
 
 __all__ = ["Enqueued", "Frozen", "Ran", "StillDue", "VirtualClock", "WorkingClock", "virtual"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'duly.testing' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"duly.testing.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lookup(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:
