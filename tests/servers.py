@@ -47,7 +47,8 @@ POSTGRES_SETTINGS: Final = {
 @cache
 def postgres_url() -> str:
     """A PostgreSQL server for this test run, as a URL without a path to any schema."""
-    return os.environ.get("DULY_TEST_POSTGRES_URL") or PostgresServer.shared().url
+    elsewhere = os.environ.get("DULY_TEST_POSTGRES_URL")
+    return elsewhere or f"{PostgresServer.shared().url}&connect_timeout=60"  # the machine may be busy
 
 
 _schemas: dict[Path, str] = {}
@@ -263,8 +264,9 @@ def _exclusively(path: Path) -> Generator[None, None, None]:
 def _clear_leftovers() -> None:
     """Stop servers whose test run is gone, and remove what they left."""
     for folder in PLACE.glob(f"{PREFIX}*-postgres"):
-        if RUN in folder.name or time.time() - folder.stat().st_mtime < A_WHILE:
-            continue  # perhaps just being made
+        with contextlib.suppress(OSError):  # also when another run has just removed it
+            if RUN in folder.name or time.time() - folder.stat().st_mtime < A_WHILE:
+                continue  # perhaps just being made
         with contextlib.suppress(OSError), open(folder / "users", "a") as users:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while somebody uses it
             PostgresServer(folder).stop()

@@ -178,6 +178,7 @@ def test_a_process_frozen_while_it_writes_makes_others_give_up_not_hang(start: S
 
         writer.process.kill()
         writer.process.wait()
+    with closing(SqliteStore(url)) as store:
         assert put_one(store)
 
 
@@ -185,14 +186,20 @@ def _freeze_in_the_lock(writer: Program, store: SqliteStore) -> None:
     """Stop the writer again and again until it happens to stand inside its transaction."""
     for _ in range(1000):
         writer.process.send_signal(signal.SIGSTOP)
-        try:
-            put_one(store)
-        except StoreUnavailable:
+        if not _can_put(store) and not _can_put(store):  # one alone may be for want of time
             return
         writer.process.send_signal(signal.SIGCONT)
         for _ in range(3):
             writer.says()
     pytest.skip("the writer was never caught in its transaction")
+
+
+def _can_put(store: SqliteStore) -> bool:
+    try:
+        put_one(store)
+    except StoreUnavailable:
+        return False
+    return True
 
 
 def test_a_ring_crosses_processes(start: Start, url: str) -> None:

@@ -56,7 +56,7 @@ def test_an_interrupt_waits_for_the_end_of_what_the_store_does(kind: str, tmp_pa
     threads.interrupt(token, SoftLimitExceeded)
     slow.may_go_on.set()
     assert ended.wait(PATIENCE)
-    threads.close(grace=timedelta(seconds=1))
+    threads.close(grace=timedelta(minutes=1))
 
     assert [type(failure) for failure in failures] == [SoftLimitExceeded]
     assert not slow.is_over  # it was struck on the way back, not in between

@@ -53,7 +53,7 @@ class Deploy:
         return {
             "DULY_URL": self.place.url,
             "DULY_NAMESPACE": self.place.namespace,
-            "DULY_LEASE": "2s",
+            "DULY_LEASE": "8s",
             "DULY_CONCURRENCY": "1",
             "STORY_FOLDER": str(self.folder),
         }
@@ -72,7 +72,7 @@ class Deploy:
     def new(self, *words: str) -> str:
         """A command of the new code."""
         process = self._start(*words)
-        printed, _ = process.communicate(timeout=30)
+        printed, _ = process.communicate(timeout=100)
         assert process.returncode == 0, printed
         return printed
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from duly.stores.contract import Store
 
-LONG = timedelta(seconds=20)
+LONG = timedelta(seconds=60)
 """Far longer than a ring takes, and shorter than the test's own time limit."""
 
 

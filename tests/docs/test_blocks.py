@@ -99,7 +99,7 @@ def run_in_project(block: Block, folder: Path, page: Path) -> None:
         return
     done = subprocess.run(
         [sys.executable, "manage.py", "shell", "-c", block.text],
-        cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False,
+        cwd=folder, env=environment(), capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"{page}:{block.line}: {done.stderr}"
 
@@ -129,7 +129,7 @@ def run_console(block: Block, folder: Path, page: Path) -> None:
             start_new_session=True,
         )
         try:
-            code = shell.wait(timeout=45)
+            code = shell.wait(timeout=100)
         finally:
             with suppress(ProcessLookupError):  # no worker was left behind
                 os.killpg(shell.pid, signal.SIGKILL)

@@ -15,7 +15,7 @@ def test_the_reactive_shop_sends_receipts_and_tells_who_waits(tmp_path: Path) ->
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
 

@@ -30,7 +30,7 @@ if __name__ == "__main__": hello.enqueue("world")
 SHOP = """
 import asyncio, logging, os, time
 import duly
-app = duly.Duly(lease="5s")
+app = duly.Duly(lease="30s")
 log = logging.getLogger("shop")
 
 @app.task
@@ -209,7 +209,7 @@ def test_json_logs_carry_the_job_and_what_was_bound(folder: Folder) -> None:
 
 
 def test_a_terminated_worker_finishes_what_runs_and_takes_nothing_more(folder: Folder) -> None:
-    folder.python("import shop; shop.nap.enqueue(0.6); shop.mail.enqueue('ann')")
+    folder.python("import shop; shop.nap.enqueue(3); shop.mail.enqueue('ann')")
     worker = folder.duly("worker", "shop:app", "-c", "1")
     folder.until_a_nap_began()
 
@@ -263,7 +263,7 @@ def test_a_worker_that_newer_code_has_overtaken_leaves_in_peace(folder: Folder) 
 
 
 def test_a_worker_is_overtaken_by_a_migration_while_it_works(folder: Folder) -> None:
-    folder.write("quick.py", SHOP + "\nimport duly.cli.worker\nduly.cli.worker.SCHEMA_EVERY = 0.05\n")
+    folder.write("quick.py", SHOP.replace('"30s"', '"4s"'))  # it looks at every beat
     folder.python("import quick; quick.nap.enqueue(0.3)")
     worker = folder.duly("worker", "quick:app")
     folder.until_a_nap_began()

@@ -143,7 +143,7 @@ def test_a_pooler_that_goes_away_for_a_while_is_survived(pooler: Pooler, shop: S
             pooler.start()
 
         shop.send_receipt.enqueue(2)
-        until(lambda: done(shop) == 2, timeout=40)
+        until(lambda: done(shop) == 2)
 
     assert done(shop) == 2  # neither lost nor doubled
 

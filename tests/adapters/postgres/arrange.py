@@ -54,7 +54,7 @@ def find(store: Store, *ids: str) -> list[Job]:
     return store.run(store.find(Selection(ids=ids), Page(limit=1000)))
 
 
-def eventually(holds: Callable[[], bool], *, seconds: float = 10.0) -> bool:
+def eventually(holds: Callable[[], bool], *, seconds: float = 60.0) -> bool:
     """Whether something comes true in time; looked at again and again."""
     until = time.monotonic() + seconds
     while not holds():

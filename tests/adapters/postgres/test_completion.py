@@ -18,7 +18,7 @@ from duly.lifecycle import Done, Settled
 from duly.stores.contract import Selection, Settlement, WorkerCard
 from duly.stores.postgres import PostgresStore
 
-SOON = 2.0
+SOON = 30.0
 """Seconds: longer than a worker waits for a lock, shorter than anybody's patience."""
 
 

@@ -71,7 +71,7 @@ def connections(store: PostgresStore) -> int:
             row = admin.execute(count, (name,)).fetchone()
             return row[0] if row else 0
 
-        eventually(lambda: left() == 0, seconds=5)
+        eventually(lambda: left() == 0, seconds=20)
         return left()
 
 

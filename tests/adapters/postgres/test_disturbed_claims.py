@@ -58,7 +58,7 @@ def test_what_is_lent_to_a_worker_just_given_up_is_lent_again_after_its_lease(
     claiming.start()
     assert eventually(lambda: is_waited_for(other, schema))
     connection.commit()
-    claiming.join(10)
+    claiming.join(60)
     write(connection, schema, "update {} set lease_until = 0")
     connection.commit()
 
@@ -89,9 +89,9 @@ def test_a_claim_still_under_way_when_it_is_disowned_is_handed_back(
     disowned: list[int] = []
     disowning = threading.Thread(target=lambda: disowned.append(store.run(store.disown("w1", []))))
     disowning.start()
-    assert eventually(lambda: is_waited_for(other, schema), seconds=2)
+    assert eventually(lambda: is_waited_for(other, schema))
     connection.commit()
-    disowning.join(10)
+    disowning.join(60)
 
     assert (lent.id, disowned) == (placed.id, [1])
     assert find(store, placed.id)[0].state is State.WAITING

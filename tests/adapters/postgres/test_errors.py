@@ -45,7 +45,7 @@ def test_a_server_that_is_not_there_is_told_quickly() -> None:
     with pytest.raises(StoreUnavailable, match="cannot be reached") as told:
         opened(f"postgresql://anna:{SECRET}@127.0.0.1:1/shop")
 
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 30
     assert "Check that the server runs" in str(told.value)
     assert SECRET not in str(told.value)
 

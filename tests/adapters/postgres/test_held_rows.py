@@ -14,7 +14,7 @@ from duly.lifecycle import Done, Settled
 from duly.stores.contract import Ask, Cancel, Lane, Selection, Settlement
 from duly.stores.postgres import PostgresStore
 
-SOON = 2.0
+SOON = 30.0
 """Seconds: longer than a worker waits for a lock, shorter than a user's transaction in these tests."""
 
 

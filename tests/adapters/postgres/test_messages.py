@@ -213,7 +213,7 @@ def test_what_is_said_of_a_run_while_it_is_being_settled_counts(
     assert eventually(lambda: _waits(other, schema))
 
     connection.commit()
-    turning.join(10)
+    turning.join(60)
 
     assert find(store, lent.id)[0].state is State.CANCELLED
     assert turned[0].answers == [Settled.SETTLED]

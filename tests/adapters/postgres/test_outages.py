@@ -72,11 +72,23 @@ def proxy(own_server: PostgresServer) -> Iterator[Proxy]:
 @pytest.fixture
 def cut_off(own_server: PostgresServer, proxy: Proxy, namespace: str) -> Iterator[PostgresStore]:
     """A store behind the proxy."""
-    url = own_server.url.replace(str(own_server.folder), str(proxy.folder))
-    made = PostgresStore(url, namespace=namespace, patience=timedelta(seconds=1))
+    made = PostgresStore(behind(proxy, own_server), namespace=namespace, patience=timedelta(seconds=30))
     made.open()
     yield made
     made.close()
+
+
+@pytest.fixture
+def impatient(own_server: PostgresServer, proxy: Proxy, namespace: str) -> Iterator[PostgresStore]:
+    """Another, which does not wait for long."""
+    made = PostgresStore(behind(proxy, own_server), namespace=namespace, patience=timedelta(seconds=2))
+    made.open()
+    yield made
+    made.close()
+
+
+def behind(proxy: Proxy, server: PostgresServer) -> str:
+    return server.url.replace(str(server.folder), str(proxy.folder))
 
 
 def test_connections_that_were_ended_are_replaced_without_a_word(
@@ -141,7 +153,7 @@ def test_work_goes_on_while_connections_are_ended_all_the_time(
                 break
             except StoreUnavailable:
                 continue
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while len(done) < len(wanted) and time.monotonic() < until:
         try:
             lent = claim(own_store, limit=10)
@@ -203,28 +215,35 @@ def test_a_settle_whose_answer_was_lost_is_answered_when_it_is_repeated(
     assert settle(cut_off, *lent) == [Settled.SETTLED]
 
 
-def test_a_server_that_says_nothing_is_given_up_in_time(cut_off: PostgresStore, proxy: Proxy) -> None:
-    put(cut_off, request())
+def test_a_server_that_says_nothing_is_given_up_in_time(impatient: PostgresStore, proxy: Proxy) -> None:
+    put(impatient, request())
     proxy.stall()
 
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="did not answer in time"):
-        put(cut_off, request())
+        put(impatient, request())
 
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 async def test_an_async_caller_of_a_server_that_says_nothing_is_told_in_time(
-    cut_off: PostgresStore, proxy: Proxy
+    impatient: PostgresStore, proxy: Proxy
 ) -> None:
-    await cut_off.arun(cut_off.put([request()]))
+    await impatient.arun(impatient.put([request()]))
     proxy.stall()
 
     began = time.monotonic()
     with pytest.raises(StoreUnavailable, match="did not answer in time"):
-        await cut_off.arun(cut_off.put([request()]))
+        await impatient.arun(impatient.put([request()]))
 
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
+
+
+def listeners(url: str) -> set[int]:
+    """The server's processes for those who listen."""
+    with psycopg.connect(url) as admin:
+        found = admin.execute("select pid from pg_stat_activity where query ilike 'listen %'").fetchall()
+    return {pid for (pid,) in found}
 
 
 def test_a_bell_is_heard_again_after_its_connection_was_ended(
@@ -233,15 +252,16 @@ def test_a_bell_is_heard_again_after_its_connection_was_ended(
     ringer = PostgresStore(own_server.url, namespace=namespace)
     bell = own_store.doorbell()
     assert eventually(lambda: own_store.describe()["bell"] == "listening")
+    ended = listeners(own_server.url)
     terminate(own_server.url)
-    assert eventually(lambda: own_store.describe()["bell"] == "polling")
+    assert eventually(lambda: bool(listeners(own_server.url) - ended))
     assert eventually(lambda: own_store.describe()["bell"] == "listening")
     while bell.wait(timedelta(milliseconds=50)):
         pass
 
     ringer.ring()
 
-    assert bell.wait(timedelta(seconds=20))
+    assert bell.wait(timedelta(seconds=60))
     bell.close()
     ringer.close()
 
@@ -259,7 +279,7 @@ def test_a_transaction_frozen_between_two_statements_is_ended_by_the_server(
     thread = threading.Thread(target=freeze)
     thread.start()
     try:
-        assert eventually(lambda: _can_put(own_store), seconds=20)
+        assert eventually(lambda: _can_put(own_store))
     finally:
         thaw.set()
         thread.join()
@@ -277,7 +297,7 @@ def paused(steps: Steps[T], thaw: threading.Event) -> Steps[T]:
             return value
         answer = yield statement
         if number == 1:
-            thaw.wait(30)
+            thaw.wait(100)
     raise AssertionError("steps end")
 
 

@@ -212,8 +212,11 @@ def test_a_lock_nobody_let_go_is_forgotten_after_a_day(
 
 
 def free_port() -> int:
-    """A port that is free together with the one 10,000 above it, where the nodes of a cluster talk."""
-    for port in range(20_000 + os.getpid() % 10_000, 55_000):
+    """A port that is free together with the one 10,000 above it, where the nodes of a cluster talk.
+
+    Both below those that the system gives to whoever connects, or somebody may have it before the server.
+    """
+    for port in range(10_000 + os.getpid() % 10_000, 22_000):
         with suppress(OSError), socket.socket() as one, socket.socket() as other:
             one.bind(("127.0.0.1", port))
             other.bind(("127.0.0.1", port + 10_000))

@@ -16,7 +16,7 @@ from tests.unit.sqlite.notes import MIGRATIONS, add, texts
 from duly.errors import StoreBusy
 from duly.stores.sqlite.driver import Driver
 
-SHORT = timedelta(milliseconds=50)
+SHORT = timedelta(milliseconds=300)
 HOLDER = """
 import fcntl, sys
 lock = open(sys.argv[1], "a")

@@ -21,7 +21,7 @@ from duly.stores.sqlite import driver as driver_module
 from duly.stores.sqlite.doorbell import LONGEST_FOLDER, PollingBell, Ringer, SocketBell, bells_of, sweep
 from duly.stores.sqlite.driver import Driver
 
-LONG = timedelta(seconds=20)
+LONG = timedelta(seconds=60)
 NOW = timedelta(0)
 
 

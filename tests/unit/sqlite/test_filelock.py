@@ -14,7 +14,7 @@ from tests.unit.sqlite.conftest import until
 from duly.errors import StoreBusy, StoreUnavailable
 from duly.stores.sqlite.filelock import FileLock
 
-LONG = timedelta(seconds=20)
+LONG = timedelta(seconds=60)
 SHORT = timedelta(milliseconds=20)
 
 

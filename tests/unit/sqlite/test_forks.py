@@ -21,7 +21,8 @@ from tests.unit.sqlite.notes import MIGRATIONS, add, texts
 from duly.errors import StoreUnavailable
 from duly.stores.sqlite.driver import Driver
 
-driver = Driver("sqlite:///" + sys.argv[1], migrations=MIGRATIONS, patience=timedelta(milliseconds=200))
+patience = timedelta(seconds=float(sys.argv[2]))
+driver = Driver("sqlite:///" + sys.argv[1], migrations=MIGRATIONS, patience=patience)
 driver.run(add("before"))
 driver.run(texts())
 
@@ -40,11 +41,13 @@ def in_child(act):
     return os.read(read, 1000).decode()
 """
 
+WORDS = ("-W", "ignore::DeprecationWarning", "-c")
 
-def outcome(path: str, program: str) -> str:
+
+def outcome(path: str, program: str, patience: float = 60.0) -> str:
     """What a forking program prints, in an interpreter of its own: this one has the test runner's threads."""
     ended = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROLOGUE + textwrap.dedent(program), path],
+        [sys.executable, *WORDS, PROLOGUE + textwrap.dedent(program), path, str(patience)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -109,7 +112,7 @@ def test_a_child_forked_in_the_middle_of_a_stuck_write_refuses_and_the_parent_go
     print(driver.run(texts()))
     """
 
-    first, second = outcome(path, program).splitlines()
+    first, second = outcome(path, program, patience=0.2).splitlines()
 
     assert "SQLite cannot serve both. Call close() before forking" in first
     assert second == "['before', 'stuck']"

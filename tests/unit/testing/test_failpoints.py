@@ -123,7 +123,7 @@ def test_a_hanging_point_never_comes_back() -> None:
 def test_a_worker_dies_at_the_point_it_was_told_to(point: str, tmp_path: Path) -> None:
     process = start(tmp_path, f"{point}=exit task=mail")
 
-    printed, _ = process.communicate(timeout=30)
+    printed, _ = process.communicate(timeout=60)
 
     assert process.returncode == 137
     assert printed == ("" if point in ("after_claim", "before_body") else "body\n")
@@ -135,7 +135,7 @@ def test_a_stopped_worker_goes_on_when_continued(tmp_path: Path) -> None:
     assert os.WIFSTOPPED(status)
 
     process.send_signal(signal.SIGCONT)
-    printed, _ = process.communicate(timeout=30)
+    printed, _ = process.communicate(timeout=60)
 
     assert (process.returncode, printed) == (0, "body\nserved\n")
 
@@ -172,6 +172,6 @@ def test_the_thread_that_is_stopped_takes_no_further_step() -> None:
 def test_a_raised_fault_in_the_body_fails_its_job(tmp_path: Path) -> None:
     process = start(tmp_path, "before_body=raise")
 
-    printed, _ = process.communicate(timeout=30)
+    printed, _ = process.communicate(timeout=60)
 
     assert (process.returncode, printed) == (0, "served\n")
