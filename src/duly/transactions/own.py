@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duly.errors import WrongConnection
 from duly.stores.callers import connected
 from duly.stores.contract import Store
 from duly.transactions.words import BY_ITSELF
+
+if TYPE_CHECKING:
+    import sqlite3
 
 
 def raw_of(store: Store, given: Any) -> Any:
@@ -31,6 +33,8 @@ def _found(store: Store, given: Any) -> Any:
 
 def check_tied(store: Store, given: Any) -> None:
     """Refuse a connection that would commit a completion by itself, apart from every effect."""
+    import sqlite3  # a megabyte, which a worker on a server has no use for
+
     raw = raw_of(store, given)
     commits = _sqlite_commits(raw) if isinstance(raw, sqlite3.Connection) else _postgres_commits(raw)
     if commits:
@@ -43,6 +47,8 @@ async def acheck_tied(store: Store, given: Any) -> None:
 
 
 def _sqlite_commits(raw: sqlite3.Connection) -> bool:
+    import sqlite3
+
     try:
         if raw.in_transaction:
             return False

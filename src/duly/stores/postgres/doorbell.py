@@ -26,6 +26,7 @@ from psycopg import sql
 from duly.errors import DulyError
 from duly.ids import spread
 from duly.stores.postgres.address import Address
+from duly.stores.postgres.message import numbered
 from duly.stores.postgres.wire import Wire
 
 T = TypeVar("T")
@@ -41,7 +42,8 @@ LONGEST: Final = 4.0
 """Seconds before another try to listen, doubled at each failure; up to half of it less, for the crowd."""
 FAREWELL: Final = 6.0
 """Seconds that closing waits for a thread which is just connecting to a server that does not answer."""
-SEND: Final = b"select set_config('synchronous_commit', 'off', true), pg_notify(%s, '')"
+SEND: Final = b"select set_config('synchronous_commit', 'off', true), pg_notify(%(channel)s, '')"
+RING: Final = numbered("duly_ring", SEND)
 
 
 class Bell:
@@ -142,7 +144,7 @@ class Ringer:
     def _send(self, wire: Wire | None) -> Wire | None:
         try:
             wire = wire or Wire.open(self._address, PATIENCE)
-            wire.perform(SEND, (self._channel,))
+            _notify(wire, self._channel)
         except (psycopg.Error, DulyError) as error:
             log.debug("a ring was lost: %s", error)
             _close(wire)
@@ -191,7 +193,7 @@ class Listener:
                 finally:
                     self.is_listening.clear()
                 pause = SHORTEST if time.monotonic() - began > LONGEST else min(LONGEST, pause * 2)
-                if leash in _ready(pause * (1 - spread() / 2), leash):
+                if _is_let_go(leash, pause * (1 - spread() / 2)):
                     return
 
     def _listen(self, leash: socket.socket) -> None:
@@ -204,22 +206,41 @@ class Listener:
             wire.perform(f"listen {sql.Identifier(self._channel).as_string(None)}".encode(), None)
             self.is_listening.set()
             self._wake_all()  # what was rung while nobody listened
-            while leash not in _ready(None, leash, wire):
-                if list(wire.notifies(timeout=0)):
-                    self._wake_all()
+            self._hear(wire, leash)
         finally:
             _close(wire)
 
+    def _hear(self, wire: Wire, leash: socket.socket) -> None:
+        with selectors.DefaultSelector() as selector:
+            for end in (leash, wire):
+                selector.register(end, selectors.EVENT_READ)
+            while all(key.fileobj is not leash for key, _ in selector.select()):
+                if _has_heard(wire):
+                    self._wake_all()
 
-Readable = socket.socket | Wire
+
+def _notify(wire: Wire, channel: str) -> None:
+    """Prepared and below the driver's cursors, where each statement meets the same server."""
+    if wire.is_direct:
+        wire.say([(RING, RING.values({"channel": channel}))])
+    else:
+        wire.perform(SEND, {"channel": channel})
 
 
-def _ready(timeout: float | None, *ends: Readable) -> list[object]:
-    """Those with something to read, as soon as there is one."""
+def _has_heard(wire: Wire) -> bool:
+    """Asked of the library itself: what the driver has for this takes longer than the way to the server."""
+    wire.pgconn.consume_input()
+    has_heard = False
+    while wire.pgconn.notifies() is not None:
+        has_heard = True
+    return has_heard
+
+
+def _is_let_go(leash: socket.socket, seconds: float) -> bool:
+    """Whether the other end of the leash was closed, waited for that long."""
     with selectors.DefaultSelector() as selector:
-        for end in ends:
-            selector.register(end, selectors.EVENT_READ)
-        return [key.fileobj for key, _ in selector.select(timeout)]
+        selector.register(leash, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
 
 
 def _started(name: str, act: Callable[[T], None], given: T) -> threading.Thread:
