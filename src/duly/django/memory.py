@@ -16,6 +16,7 @@ from duly.clock import Clock, SystemClock, boot_id
 from duly.django.compat import connections
 from duly.django.engines import Engine
 from duly.errors import StoreBusy
+from duly.stores.bells import Bell
 from duly.stores.contract import Doorbell, Store
 from duly.stores.drive import Operation
 from duly.stores.rings import ring_after_commit
@@ -53,24 +54,6 @@ class GuestConnection(CallersConnection):
 
     def _check_file(self) -> None:
         pass
-
-
-class Bell:
-    """Rings within this process: nobody else can see the database."""
-
-    def __init__(self) -> None:
-        self._rung = threading.Event()
-
-    def wait(self, timeout: timedelta) -> bool:
-        was_rung = self._rung.wait(timeout.total_seconds())
-        self._rung.clear()
-        return was_rung
-
-    def wake(self) -> None:
-        self._rung.set()
-
-    def close(self) -> None:
-        self._rung.set()
 
 
 class MemoryStore(Following):

@@ -12,6 +12,7 @@ from duly.clock import Clock, SystemClock
 from duly.errors import WrongConnection
 from duly.job import Fence, Job, Request
 from duly.lifecycle import Settled
+from duly.stores.bells import Bell
 from duly.stores.contract import (
     Amended,
     Amendment,
@@ -47,24 +48,6 @@ from duly.stores.reports import Entry, FailureGroup, Found, Search
 T = TypeVar("T")
 
 
-class EventBell:
-    """A doorbell for listeners of the same process."""
-
-    def __init__(self) -> None:
-        self._rung = threading.Event()
-
-    def wait(self, timeout: timedelta) -> bool:
-        has_rung = self._rung.wait(timeout.total_seconds())
-        self._rung.clear()
-        return has_rung
-
-    def wake(self) -> None:
-        self._rung.set()
-
-    def close(self) -> None:
-        self._rung.set()
-
-
 class MemoryStore:
     """All jobs in this process; gone with it."""
 
@@ -72,7 +55,7 @@ class MemoryStore:
         self.url = url
         self.world = World(clock or SystemClock())
         self._lock = threading.RLock()
-        self._bells: weakref.WeakSet[EventBell] = weakref.WeakSet()
+        self._bells: weakref.WeakSet[Bell] = weakref.WeakSet()
 
     # driving
 
@@ -277,8 +260,8 @@ class MemoryStore:
         for bell in bells:
             bell.wake()
 
-    def doorbell(self) -> EventBell:
-        bell = EventBell()
+    def doorbell(self) -> Bell:
+        bell = Bell()
         with self._lock:  # somebody may be ringing the others
             self._bells.add(bell)
         return bell
