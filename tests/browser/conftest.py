@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 from tests.browser.shop import TOKEN, VIEWER, Shop
 
 from duly.dashboard import asgi
@@ -31,7 +31,9 @@ FLAGS = [
 ]
 PICTURES = Path(os.environ.get("DULY_PICTURES", "")) if os.environ.get("DULY_PICTURES") else None
 """Where screenshots are kept; nowhere unless somebody asks."""
-
+PATIENCE = 60_000.0
+"""Milliseconds, as the browser wants them: a busy machine is no fault of the page."""
+expect.set_options(timeout=PATIENCE)
 
 ROOT = Path(__file__).parents[2]
 SOMEWHERE = """
@@ -82,7 +84,7 @@ def address(shop: Shop) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=PATIENCE)
         yield browser
         browser.close()
 
@@ -128,7 +130,7 @@ class Window:
 @pytest.fixture
 def window(chromium: Browser, address: str) -> Iterator[Window]:
     context = chromium.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     yield Window(context.new_page(), address)
     context.close()
 
@@ -138,7 +140,7 @@ def phone(chromium: Browser, address: str) -> Iterator[Window]:
     context = chromium.new_context(
         viewport={"width": 390, "height": 844}, has_touch=True, color_scheme="light"
     )
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     yield Window(context.new_page(), address)
     context.close()
 
@@ -146,6 +148,6 @@ def phone(chromium: Browser, address: str) -> Iterator[Window]:
 @pytest.fixture
 def night(chromium: Browser, address: str) -> Iterator[Window]:
     context = chromium.new_context(viewport={"width": 1280, "height": 800}, color_scheme="dark")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     yield Window(context.new_page(), address)
     context.close()
