@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +118,23 @@ def test_secrets_are_shown_neither_among_arguments_nor_where_texts_quote_them() 
     assert "to be seen" in pages[1]
     assert all("no money on ***" in page for page in pages[2:])
     assert not any(word in page for word in ("4711", "geheim", "4712") for page in pages)
+
+
+def test_a_job_whose_code_breaks_when_it_is_imported_is_shown_without_its_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "half_deployed.py").write_text("raise RuntimeError('half a deploy')")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    stray: Any = database_engine().task(name="half_deployed.stray")(_stray)
+    job = stray.enqueue("4712")
+    database_engine().run(burst=True)
+    database_engine().tasks.pop("half_deployed.stray")
+    client = browser("view_job")
+
+    pages = [text(client.get(path)) for path in (JOBS, f"{JOBS}{job.id}/change/")]
+
+    assert all("no money on ***" in page for page in pages)
+    assert not any("4712" in page for page in pages)
 
 
 def test_a_retry_needs_the_permission_and_leaves_a_line_in_the_log() -> None:

@@ -7,6 +7,7 @@ Two kinds of tasks are looked for here: the project's own, and those that the en
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any, Final
 
 from duly.app import App
@@ -15,6 +16,9 @@ from duly.django.scheduling import TICK
 from duly.errors import UnknownTask
 from duly.job import Job
 from duly.secrecy import HIDDEN, Discretion
+from duly.secrecy.calls import is_call, parsed
+
+log = logging.getLogger("duly.django")
 
 HANDED_IN: Final = ("run", "context")
 UNKNOWN: Final = "not shown: the code of this task is not here"
@@ -28,8 +32,15 @@ def call_shown(app: App, job: Job) -> str:
 
 def job_shown(app: App, job: Job) -> Job:
     """The job with stars where its texts quote what is not to be seen of its call."""
+    if not says_something(job):  # most of a list: whose code need not be looked for
+        return job
     task, call = _asked_for(job)
     return _discretion(task, app).job(job, call)
+
+
+def says_something(job: Job) -> bool:
+    """Whether it has texts that could quote anything."""
+    return bool(job.error or job.reason or job.result or job.progress or job.history)
 
 
 def wish_shown(wish: dict[str, Any]) -> str:
@@ -44,8 +55,8 @@ def _written(discretion: Discretion, call: Any) -> str:
 
 def _asked_for(job: Job) -> tuple[str, Any]:
     """The task and the call; of a tick, those that it hands over."""
-    call = json.loads(job.arguments)
-    if job.task != TICK:
+    call = parsed(job.arguments)
+    if job.task != TICK or not is_call(call):
         return job.task, call
     wish = call[0][0]
     return str(wish.get("task")), _wished(wish)
@@ -56,11 +67,21 @@ def _wished(wish: dict[str, Any]) -> Any:
 
 
 def _discretion(name: str, app: App | None = None) -> Discretion:
+    task = _loaded(name)
+    if task is not None:
+        return Discretion(task.func, getattr(task, "redact", ()), HANDED_IN)
+    known = None if app is None else app.tasks.get(name)
+    if known is not None:
+        return Discretion(known.function, known.options.redact, HANDED_IN)
+    return Discretion(None)
+
+
+def _loaded(name: str) -> Any:
+    """The project's task, or None. A module that breaks when imported must not take the page with it."""
     try:
-        task = load(name)
+        return load(name)
     except UnknownTask:
-        known = None if app is None else app.tasks.get(name)
-        return (
-            Discretion(None) if known is None else Discretion(known.function, known.options.redact, HANDED_IN)
-        )
-    return Discretion(task.func, getattr(task, "redact", ()), HANDED_IN)
+        return None
+    except Exception:
+        log.warning("the code of %s cannot be imported; its arguments are not shown", name, exc_info=True)
+        return None
