@@ -149,6 +149,18 @@ def test_a_beat_is_not_at_home_in_a_store_that_is_being_left(store: PostgresStor
     assert not beat(store).is_at_home
 
 
+def test_a_prune_with_nothing_to_do_is_one_question_in_a_transaction(
+    store: PostgresStore, spoken: list[str]
+) -> None:
+    warm(store)
+    spoken.clear()
+
+    pruned = store.run(store.prune(500))
+
+    assert pruned == 0
+    assert spoken == ["perform"] * 3  # begin, look, commit
+
+
 def test_a_request_that_is_known_is_kept_among_new_ones(store: PostgresStore) -> None:
     put(store, request())
     known, new = request(), request()
