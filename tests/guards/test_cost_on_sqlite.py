@@ -11,12 +11,15 @@ from typing import Any, Final
 import pytest
 
 from duly import Duly, Run
+from duly.stores.sqlite import pen
 from duly.stores.sqlite.connection import connect
 from duly.transactions import sqlite as bodies
 
 Connect = Callable[..., sqlite3.Connection]
 
 JOBS: Final = 20
+MOST_TO_ENQUEUE: Final = 4
+"""Begin, a number together with every look, the row, commit."""
 MOST_TO_END: Final = 5
 """Of an exactly-once job: begin, the body's own statement, the end, its line of history, commit."""
 
@@ -36,6 +39,24 @@ def counting(connect: Connect, seen: Counter[str]) -> Connect:
         return connection
 
     return connect_and_count
+
+
+def test_a_single_request_is_stored_in_four_statements(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+    monkeypatch.setattr(pen, "connect", counting(connect, seen))
+
+    @app.task
+    def nothing(number: int) -> None: ...
+
+    nothing.enqueue(0)  # which opens the file
+    seen.clear()
+
+    for number in range(JOBS):
+        nothing.enqueue(number)
+
+    assert seen["COMMIT"] == JOBS
+    assert seen.total() <= MOST_TO_ENQUEUE * JOBS, seen
+    app.close()
 
 
 def test_an_exactly_once_job_ends_in_five_statements(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:

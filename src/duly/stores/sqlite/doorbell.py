@@ -113,6 +113,8 @@ class Ringer:
 
     def _owe(self) -> None:
         """A dropped ring could be the one a worker needs, so the last of a burst is sent late instead."""
+        if self._owed.is_set():
+            return  # by the thread that has yet to ring, which takes this one along
         self._owed.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._ring_late, name="duly-sqlite-ringer", daemon=True)
@@ -137,11 +139,16 @@ class Ringer:
             return False
 
     def _send(self) -> None:
-        with suppress(OSError), _datagram_socket() as sender:
+        with suppress(OSError):  # nobody has ever listened, or no socket is to be had
             sockets = [name for name in os.listdir(self._folder) if name.endswith(SUFFIX)]
-            nudged = [_nudge(sender, os.path.join(self._folder, name)) for name in sockets]
-            if not all(nudged):
+            if sockets and not self._nudge_all(sockets):
                 sweep(self._folder)
+
+    def _nudge_all(self, sockets: list[str]) -> bool:
+        """False where a listener died without a goodbye."""
+        with _datagram_socket() as sender:
+            nudged = [_nudge(sender, os.path.join(self._folder, name)) for name in sockets]
+        return all(nudged)
 
 
 def _nudge(sender: socket.socket, path: str) -> bool:

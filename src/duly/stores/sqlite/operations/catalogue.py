@@ -51,6 +51,7 @@ from duly.stores.sqlite.operations.put import put
 from duly.stores.sqlite.operations.renew import begin, disown, renew, report
 from duly.stores.sqlite.operations.search import search as find_text
 from duly.stores.sqlite.operations.select import counted
+from duly.stores.sqlite.operations.swift import Lone, lone, put_alone
 from duly.stores.sqlite.operations.world import World
 
 T = TypeVar("T")
@@ -72,7 +73,13 @@ class Operations:
             yield from absorb(world)
             return (yield from put(world, requests))
 
-        return self._writing("put", act)
+        if (request := lone(requests)) is None:
+            return self._writing("put", act)
+        return Operation("put", lambda: self._put_alone(request, act))
+
+    def _put_alone(self, request: Lone, act: Callable[[World], Steps[list[Placed]]]) -> Steps[list[Placed]]:
+        world = self._world()
+        return put_alone(world, request, self.level, lambda: entered("put", world, act, self.level))
 
     def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         return self._writing("offer", lambda world: offer(world, requests))
