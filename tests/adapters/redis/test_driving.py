@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from redis import exceptions
 from tests.adapters.redis.conftest import OpenStore
 from tests.contract.arrange import claim_all, find, look, put, put_one, request
 from tests.servers_redis import RedisServer
@@ -18,6 +19,7 @@ from duly.clock import SystemClock
 from duly.stores.contract import Selection
 from duly.stores.redis import RedisStore
 from duly.stores.redis.driver import CONNECTIONS
+from duly.stores.redis.wires import Wires
 
 
 def test_many_threads_share_one_store_and_a_bounded_number_of_connections(
@@ -36,6 +38,13 @@ def test_many_threads_share_one_store_and_a_bounded_number_of_connections(
         mine = [one for one in client.client_list() if one["cmd"] != "client|list"]
     assert store.run(store.count(Selection())) == 800
     assert len(mine) <= CONNECTIONS + 1
+
+
+def test_who_finds_all_connections_in_use_is_not_kept_waiting_without_end() -> None:
+    nobody: Any = None
+
+    with pytest.raises(exceptions.ConnectionError, match="No connection available"):
+        Wires(nobody, most=0, patience=0.0).ask("PING")
 
 
 def test_one_store_serves_one_loop_after_the_other(store: RedisStore) -> None:

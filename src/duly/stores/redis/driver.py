@@ -38,6 +38,7 @@ from duly.stores.redis.moment import stamp
 from duly.stores.redis.moving import refusal
 from duly.stores.redis.packing import packed
 from duly.stores.redis.scripts import script
+from duly.stores.redis.wires import Wires
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ JUST_NOW: Final = 0.05
 RINGING: Final = frozenset({"put", "deliver", "settle", "turn", "amend", "disown", "free"})
 """Operations whose scripts ring by themselves if there is a reason to."""
 
+_read: Final = json.JSONDecoder().decode
 _drivers: weakref.WeakSet[Driver] = weakref.WeakSet()
 
 
@@ -65,7 +67,8 @@ class Driver:
         self._line_pid = 0
         self._threads: ThreadPoolExecutor | None = None
         self._here = threading.local()
-        self._client = self._connect(health_check_interval=0)
+        self._client = self._connect()
+        self._wires = self._wired()
         _drivers.add(self)
 
     # Opening and closing.
@@ -92,7 +95,8 @@ class Driver:
         self._opening = threading.Lock()
         self._line = self._threads = None
         self._here = threading.local()
-        self._client = self._connect(health_check_interval=0)
+        self._client = self._connect()
+        self._wires = self._wired()
 
     def _ready(self) -> server.Facts:
         facts = self._facts
@@ -117,7 +121,7 @@ class Driver:
     def check_schema(self) -> None:
         """Raise `SchemaMismatch` when the keys were laid out for newer code since we opened them."""
         try:
-            found = self._client.hmget(f"{self._prefix}meta", "layout", "serves")
+            found = self._wires.ask("HMGET", f"{self._prefix}meta", "layout", "serves")
         except (redis.RedisError, OSError) as error:
             raise self._explained(error, "read the layout") from error
         if None not in found:
@@ -200,10 +204,10 @@ class Driver:
         given = statement.parameters
         values = (1, self._prefix, *self._time(), given if isinstance(given, bytes) else packed(given))
         try:
-            reply = self._client.execute_command("EVALSHA", wanted.sha, *values)
+            reply = self._wires.ask("EVALSHA", wanted.sha, *values)
         except exceptions.NoScriptError:  # a restart or SCRIPT FLUSH: the text teaches it again
-            reply = self._client.execute_command("EVAL", wanted.text, *values)
-        return json.loads(reply)
+            reply = self._wires.ask("EVAL", wanted.text, *values)
+        return _read(reply.decode())
 
     def _time(self) -> tuple[str | int, str | int]:
         """Nothing: the server's clock is read inside the script. A test brings its own."""
@@ -230,7 +234,7 @@ class Driver:
         """A listener of its own for whoever asks."""
         with self._opening:
             if self._line is None or self._line_pid != os.getpid():
-                client = self._connect(health_check_interval=0)
+                client = self._connect()
                 self._line, self._line_pid = Line(client, f"{self._prefix}bell"), os.getpid()
             line = self._line
         return line.bell()
@@ -242,17 +246,23 @@ class Driver:
     def _publish(self) -> None:
         """Never raises: whatever the ring is about has happened, and polling finds it."""
         with suppress(redis.RedisError, OSError):
-            self._client.execute_command("PUBLISH", f"{self._prefix}bell", "1")
+            self._wires.ask("PUBLISH", f"{self._prefix}bell", "1")
 
-    def _connect(self, **options: Any) -> Any:
+    def _wired(self) -> Wires:
+        """For everything but the look around at the opening, which takes the client's one connection."""
+        patience = self._address.timeout.total_seconds()
+        return Wires(self._client.connection_pool, CONNECTIONS - 1, patience)
+
+    def _connect(self) -> Any:
         """No retries: a claim sent twice would leave jobs with a worker that knows nothing of them."""
+        options: dict[str, Any] = {"health_check_interval": 0}
         if not self._address.driver_url.startswith("unix:"):
             options["socket_connect_timeout"] = min(CONNECT_WITHIN, self._address.timeout.total_seconds())
         try:
             made: Any = redis.BlockingConnectionPool  # without types of its own
             pool = made.from_url(
                 self._address.driver_url,
-                max_connections=CONNECTIONS,
+                max_connections=1,
                 timeout=self._address.timeout.total_seconds(),
                 socket_timeout=self._address.timeout.total_seconds(),
                 retry=Retry(NoBackoff(), 0),

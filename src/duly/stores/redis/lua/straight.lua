@@ -25,7 +25,7 @@ local shown = "null,0,0,0,0,false," .. due_shown .. "," .. show(tick) .. ",null"
 local pack = cmsgpack.pack
 local rest = pack(0, 0, 0, due, nil, nil, nil, now, nil, nil, values[11], values[12], values[18], values[17],
     tick, values[15], nil)
-local last = tonumber(call("HGET", prefix .. "meta", "last") or 0)
+local last = call("HINCRBY", prefix .. "meta", "last", #ids) - #ids
 for place = 1, #ids do
     local id, generation = ids[place], last + place
     local number = format("%016d", generation)
@@ -36,14 +36,12 @@ for place = 1, #ids do
     numbers[2 * place - 1], numbers[2 * place] = number, id
 end
 
-call("HSET", prefix .. "meta", "last", whole(last + #ids))
 call("HSET", prefix .. "state", unpack(states))
 call("HSET", prefix .. "body", unpack(each))
 call("ZADD", prefix .. "all", unpack(numbers))
 call("ZADD", prefix .. "live", unpack(numbers))
 call("ZADD", prefix .. "ready:" .. lane, unpack(ready))
-local first = call("ZRANGE", prefix .. "ready:" .. lane, 0, 0, "WITHSCORES")
-call("ZADD", prefix .. "lanes", first[2], lane)
+call("ZADD", prefix .. "lanes", "LT", due_shown, lane)
 call("HINCRBY", prefix .. "tally", "waiting:" .. group, #ids)
 call("PUBLISH", prefix .. "bell", "1")
 return "[" .. whole(last + 1) .. "]"
