@@ -63,7 +63,7 @@ def shared_url() -> str:
     if elsewhere:
         _clean_up_at_exit(elsewhere)
         return f"{elsewhere}{'&' if '?' in elsewhere else '?'}{WAIVED}"
-    return f"{_Shared.join().url}?{WAIVED}"
+    return f"{_Shared.join().url}?{WAIVED}&timeout=60s"  # the machine may be busy
 
 
 def connected(socket: str) -> Any:
