@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import psycopg
 
@@ -22,6 +22,7 @@ from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation
 from duly.stores.postgres.address import PATIENCE, check_namespace, parse
 from duly.stores.postgres.attempt import Attempt
+from duly.stores.postgres.convoy import Convoy
 from duly.stores.postgres.doorbell import Tower
 from duly.stores.postgres.faults import check_server, explained, is_cut_off, unanswered, unreachable
 from duly.stores.postgres.guests import Guests
@@ -78,6 +79,7 @@ class Driver:
         )
         self._tower = Tower(self._address, self._channel)
         self._guests = Guests(self, self._address, self._spell)
+        self._convoy = Convoy(self._persist)
         _drivers.add(self)
 
     @property
@@ -115,6 +117,7 @@ class Driver:
         self._pool = None
         self._async_pools = weakref.WeakKeyDictionary()
         self._opening = threading.Lock()
+        self._convoy = Convoy(self._persist)
         self._tower = Tower(self._address, self._channel)
 
     def _ready(self) -> Pool:
@@ -137,7 +140,14 @@ class Driver:
 
     def run(self, operation: Operation[T]) -> T:
         """Perform in one transaction."""
-        return shielded(lambda: self._persist(operation))  # a body may be struck in here
+        return shielded(lambda: self._perform(operation))  # a body may be struck in here
+
+    def _perform(self, operation: Operation[T]) -> T:
+        load = operation.load if isinstance(operation, Errand) else None
+        if load is None:
+            return self._persist(operation)
+        placed: Any = self._convoy.carry(cast(Operation[Any], operation), load)
+        return cast(T, placed)
 
     def _persist(self, operation: Operation[T]) -> T:
         pool = self._ready()
@@ -351,12 +361,7 @@ class Driver:
 
 
 def _message(operation: Operation[T]) -> Message[T] | None:
-    if not isinstance(operation, Errand) or operation.message is None:
-        return None
-    try:
-        return operation.message()
-    except UnicodeEncodeError:
-        return None
+    return operation.message() if isinstance(operation, Errand) and operation.message else None
 
 
 def _encoding(wire: Wire) -> str:

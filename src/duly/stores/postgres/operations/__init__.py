@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from duly.bundle import Bundle
 from duly.clock import Clock
 from duly.job import Fence, Job, Request
 from duly.lifecycle import Settled
@@ -36,6 +37,7 @@ from duly.stores.contract import (
 )
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.house import allowed, check, check_level, hears
+from duly.stores.postgres.convoy import Load
 from duly.stores.postgres.operations import locks, records, switches, workers
 from duly.stores.postgres.operations.amend import amend
 from duly.stores.postgres.operations.claim import claim
@@ -81,6 +83,8 @@ class Errand(Operation[T]):
     mood: Mood = field(default_factory=Mood)
     message: Callable[[], Message[T] | None] | None = None
     """How to say it in one message, where nothing is out of the ordinary."""
+    load: Load | None = None
+    """A plain request, which may be stored together with others."""
 
 
 class Operations:
@@ -111,7 +115,13 @@ class Operations:
 
         mood = Mood()
         steps = self._steps("put", lambda world: put(world, requests), mood)
-        return Errand("put", steps, absorbs=True, may_repeat=True, mood=mood, message=message)
+        load = self._load(requests)
+        return Errand("put", steps, absorbs=True, may_repeat=True, mood=mood, message=message, load=load)
+
+    def _load(self, requests: Sequence[Request]) -> Load | None:
+        if not isinstance(requests, Bundle) or len(requests.ids) != 1:
+            return None
+        return None if self._forms.find(requests.pattern) is None else Load(requests, self.put)
 
     def _put(self, requests: Sequence[Request]) -> Errand[list[Placed]]:
         return self._placing("put", lambda world: put(world, requests), may_repeat=True)

@@ -57,11 +57,18 @@ class Forms:
         """None for requests that may meet somebody, and for those of a lane that nobody has used before."""
         last = self._last
         if last is None or last.pattern is not pattern:
-            lane = self._book.find(track_of(pattern))
-            if lane is None or _is_bound(pattern):
-                return None
-            last = self._last = Form(pattern, as_texts(_written(pattern, lane)))
+            last = self._made(pattern)
         return last
+
+    def _made(self, pattern: Request) -> Form | None:
+        lane = self._book.find(track_of(pattern))
+        if lane is None or _is_bound(pattern):
+            return None
+        try:
+            form = self._last = Form(pattern, as_texts(_written(pattern, lane)))
+        except UnicodeEncodeError:  # the ordinary way says what is wrong
+            return None
+        return form
 
     def forget(self) -> None:
         """Lanes may have other numbers at the next opening."""
