@@ -61,8 +61,12 @@ def test_a_thread_that_writes_between_two_runs_spoils_neither(exact_app: Duly, e
         effects.add(run.connection, amount)
         kept.append(run.connection)
 
+    @exact_app.task
+    def take_the_slot() -> None: ...
+
     with working(exact_app, concurrency=1):
         ended(exact_app, charge.enqueue(1))
+        ended(exact_app, take_the_slot.enqueue())  # there is one: the first has left it, connection and all
         with pytest.raises((psycopg.OperationalError, sqlite3.ProgrammingError), match="closed"):
             effects.add(kept[0], 666)
         second = charge.enqueue(2)
