@@ -22,6 +22,7 @@ from duly.errors import LeaseLost
 from duly.executors.children import ChildDied, Stopped
 from duly.ids import spread
 from duly.run import Run, as_current, raised, returned
+from duly.stores import bells
 from duly.stores.memory import store as memory
 from duly.worker import arrival, beat, bench, chores, hearing, isolation, outage, pump, worker
 from duly.worker.endings import Concluded, judge
@@ -37,7 +38,7 @@ class Dies(BaseException):
 
 def install(stage: Stage, patch: pytest.MonkeyPatch) -> None:
     """Put the stage's time and threads where the worker looks for them."""
-    for module in (worker, pump, hearing, chores, beat, outage, arrival, bench, isolation, memory):
+    for module in (worker, pump, hearing, chores, beat, outage, arrival, bench, isolation, memory, bells):
         if hasattr(module, "time"):
             patch.setattr(module, "time", StageTime(stage))
         if hasattr(module, "threading"):
