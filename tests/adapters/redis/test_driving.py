@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from redis import exceptions
 from tests.adapters.redis.conftest import OpenStore
-from tests.contract.arrange import claim_all, find, look, put, put_one, request
+from tests.contract.arrange import ask, beat, claim_all, claim_one, find, look, put, put_one, request
 from tests.servers_redis import RedisServer
 
 from duly import Duly
 from duly.clock import SystemClock
 from duly.stores.contract import Selection
+from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.redis import RedisStore
 from duly.stores.redis.driver import CONNECTIONS
 from duly.stores.redis.wires import Wires
@@ -132,3 +133,21 @@ def test_a_put_in_an_interrupted_batch_is_repeated_without_doubling(store: Redis
     put(store, *wanted)
 
     assert store.run(store.count(Selection())) == amount
+
+
+def test_a_claim_that_arrives_after_its_worker_disowned_it_lends_nothing(store: RedisStore) -> None:
+    beat(store, worker="w1")
+    put_one(store, request(id="a"))
+    on_its_way = next(store.claim(ask("w1")).steps())
+
+    store.run(store.disown("w1", []))
+    beat(store, worker="w1")
+    [[lent, *_]] = store.run(Operation("claim", lambda: arriving(on_its_way)))
+
+    assert lent == []
+    assert claim_one(store, "w1").id == "a"
+
+
+def arriving(statement: Statement) -> Steps[Any]:
+    """Sent long ago, and delayed by the network."""
+    return (yield statement)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.adapters.redis.conftest import OpenServer, OpenStore
-from tests.contract.arrange import KEY, TASK, ask, claim, claim_all, find, put, request, settle
+from tests.contract.arrange import KEY, TASK, ask, claim, claim_all, find, put, request, settle, tick
 
 from duly.job import Overlap, State
 from duly.lifecycle import Done, Settled
@@ -114,3 +114,14 @@ def test_finished_jobs_cost_a_claim_nothing(server_store: RedisStore, server_cli
             settle(store, one)
 
     assert costs[1] <= costs[0] + 2
+
+
+def test_a_tick_is_put_behind_many_others_without_reading_them(
+    server_store: RedisStore, server_client: Any
+) -> None:
+    put(server_store, *(tick(number, overlap=Overlap.QUEUE_ALL) for number in range(1200)))
+    before = work(server_client)["hmget"]
+
+    put(server_store, tick(1200, overlap=Overlap.QUEUE_ALL))
+
+    assert work(server_client)["hmget"] - before == 1  # is its id known?

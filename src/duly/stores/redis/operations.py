@@ -8,6 +8,7 @@ from itertools import count, repeat
 from typing import Any, Final, TypeVar, cast
 
 from duly.bundle import Bundle, patterns
+from duly.clock import SystemClock
 from duly.ids import new_nonce
 from duly.job import Decision, Delivery, Fence, Job, Request
 from duly.lifecycle import Settled
@@ -83,6 +84,11 @@ def _answers(words: Sequence[str], count: int) -> list[Settled]:
     return list(map(_SETTLED.__getitem__, words)) if words else [Settled.SETTLED] * count
 
 
+def _asked() -> int:
+    """When a worker speaks, by a clock of its own host: what it says later has a larger number."""
+    return round(SystemClock().boot() * 1_000_000)
+
+
 def _portions(values: Sequence[Any]) -> list[Sequence[Any]]:
     return [values[at : at + LARGEST_PUT] for at in range(0, len(values), LARGEST_PUT)]
 
@@ -150,7 +156,7 @@ class Operations:
     def claim(self, ask: Ask) -> Operation[Claimed]:
         def steps() -> Steps[Claimed]:
             nonce = new_nonce()
-            [claimed] = yield Statement("claim", ask_values(ask, nonce))
+            [claimed] = yield Statement("claim", ask_values(ask, nonce, _asked()))
             return _claimed(claimed, nonce)
 
         return Operation("claim", steps)
@@ -165,7 +171,7 @@ class Operations:
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def steps() -> Steps[Turned]:
             nonce = new_nonce()
-            values = {"ask": ask_values(ask, nonce), **ending_values(settlements)}
+            values = {"ask": ask_values(ask, nonce, _asked()), **ending_values(settlements)}
             answers, claimed = yield Statement("turn", values)
             return Turned(_answers(answers, len(settlements)), _claimed(claimed, nonce))
 
@@ -207,7 +213,7 @@ class Operations:
 
     def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]:
         def steps() -> Steps[int]:
-            values = {"worker": worker, "held": fence_values(held)}
+            values = {"worker": worker, "asked": _asked(), "held": fence_values(held)}
             [[released]] = yield Statement("disown", values)
             return int(released)
 

@@ -169,10 +169,11 @@ def _or_false(text: str | None) -> str | bool:
     return False if text is None else text
 
 
-def ask_values(ask: Ask, nonce: str) -> dict[str, Any]:
+def ask_values(ask: Ask, nonce: str, asked: int) -> dict[str, Any]:
     """A worker's request for work, for `read_ask`."""
     return {
         "worker": ask.worker,
+        "asked": asked,
         "card": _encode(_card_values(WorkerCard(ask.worker, ask.worker, "", 0, instant(0)), started_at=None)),
         "lease": span(ask.lease),
         "limit": ask.limit,

@@ -1,5 +1,5 @@
 -- disown: hands back what the store believes a worker holds beyond what it says it holds: a release like
--- any other. [[how many]]
+-- any other. A claim of it that is still on its way will lend nothing. [[how many]]
 
 local rows, recovery = need("rows", "recovery")
 
@@ -23,6 +23,7 @@ for place, row in ipairs(strays) do
     }
 end
 ending.settle_all(given.worker, ends, releases)
+workers.disown(given.worker, given.asked)
 flush()
 pending.ring()
 return format("[[%d]]", #strays)

@@ -10,7 +10,9 @@ local function is_at_home()
 end
 
 pending.is_urgent = true
-local presence = { lease_until = boot + given.lease, seen_at = now, host = given.host, card = given.card }
+local presence = workers.presence_of(given.worker) or {}
+presence.lease_until, presence.seen_at = boot + given.lease, now
+presence.host, presence.card = given.host, given.card
 workers.be_present(given.worker, presence)
 local ids, told = {}, {}
 for place, fence in ipairs(given.fences) do

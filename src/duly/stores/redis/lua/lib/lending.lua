@@ -197,8 +197,8 @@ do
     -- The claims, when asking again may find more, and the time, as JSON.
     function lending.claim(values)
         ask = values
-        if house.stage then
-            ask.lanes = {} -- behind a notice nothing is lent, but what the dead held is taken back
+        if house.stage or workers.has_disowned(ask.worker, ask.asked) then
+            ask.lanes = {} -- nothing is lent, but what the dead held is taken back
         end
         lanes.read(ask)
         hold_lease()

@@ -34,6 +34,11 @@ do
         kept(sorted, name)[member] = score
     end
 
+    -- Whether something of a sorted set is left to be written.
+    function pending.is_ranking(name)
+        return sorted[name] ~= nil
+    end
+
     function pending.belong(name, member, is_in)
         kept(groups, name)[member] = is_in
     end

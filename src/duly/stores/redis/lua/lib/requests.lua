@@ -64,6 +64,22 @@ do
 
     local NOBODY = { waiting = {}, running = {} }
 
+    -- Ticks that wait for each other may be thousands, each with a key of its own. Where they are not overtaken,
+    -- and nobody has had this key yet, all that is asked of them is whether there is one.
+    local function is_alone_with_its_key(request)
+        local is_patient = request.overlap == "queue_all" or request.overlap == "allow"
+        local name = is_patient and request.key and "key:" .. request.key
+        return name and not pending.is_ranking(name) and call("EXISTS", prefix .. name) == 0
+    end
+
+    local function waiting_for(request, view)
+        if is_alone_with_its_key(request) then
+            local first = view.w[1] or view.p[1]
+            return first and { { id = first.id } } or {}
+        end
+        return standers_of(serials.waiting_in(view))
+    end
+
     local function scene_of(request)
         local serial = request.serial
         if not serial then
@@ -71,7 +87,7 @@ do
         end
         local view = serials.view_of(serial)
         return {
-            waiting = standers_of(serials.waiting_in(view)),
+            waiting = waiting_for(request, view),
             running = standers_of(view.r),
             window = request.window and requests.window_of(serial),
             has_marker = request.clash == "seed" and has_marker(serial),

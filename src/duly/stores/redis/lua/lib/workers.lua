@@ -11,7 +11,8 @@ do
             presence = false
             if text then
                 presence = {}
-                presence.lease_until, presence.seen_at, presence.host, presence.card = cmsgpack.unpack(text)
+                presence.lease_until, presence.seen_at, presence.host, presence.card, presence.disowned_at =
+                    cmsgpack.unpack(text)
             end
             presences[worker] = presence
         end
@@ -27,6 +28,20 @@ do
         return lease_until(worker) > boot
     end
 
+    -- What a worker asked for before it disowned what it had not received comes too late: it would never know.
+    function workers.has_disowned(worker, asked)
+        local presence = workers.presence_of(worker)
+        return presence and presence.disowned_at and asked <= presence.disowned_at
+    end
+
+    function workers.disown(worker, asked)
+        local presence = workers.presence_of(worker)
+        if presence then
+            presence.disowned_at = asked
+            workers.be_present(worker, presence)
+        end
+    end
+
     -- The end of a lease on the wall clock; a worker that left has none.
     function workers.lease_end(worker)
         local presence = workers.presence_of(worker)
@@ -36,7 +51,7 @@ do
     function workers.be_present(worker, presence)
         presences[worker] = presence
         holders[worker] = true
-        local text = cmsgpack.pack(presence.lease_until, presence.seen_at, presence.host, presence.card)
+        local text = cmsgpack.pack(presence.lease_until, presence.seen_at, presence.host, presence.card, presence.disowned_at)
         pending.write("workers", worker, text)
     end
 
