@@ -6,9 +6,11 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.adapters.postgres.arrange import claim, put, request
 from tests.servers import postgres_url
 
 from duly.job import Fence
+from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.operations.arrays import booleans, integers, restored, stored, words
 from duly.stores.postgres.operations.fences import new_seed, read, secret
 
@@ -68,3 +70,17 @@ def test_a_fence_is_read_back(generation: int, has_serial: bool) -> None:
 @pytest.mark.parametrize("nonce", ["", "0" * 16, "unknown", "zz" * 8 + "f1", "0" * 16 + "f"])
 def test_a_fence_from_elsewhere_is_nobodys(nonce: str) -> None:
     assert read(Fence("job", 1, nonce)) is None
+
+
+def test_texts_travel_whatever_encoding_the_environment_prefers(
+    schema: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    store = PostgresStore(url, namespace=schema)
+    wanted = [request(arguments='[["ü 漢字"],{}]') for _ in range(3)]
+
+    for one in wanted:  # in a conversation, then in messages
+        put(store, one)
+
+    assert {lent.arguments for lent in claim(store)} == {'[["ü 漢字"],{}]'}
+    store.close()

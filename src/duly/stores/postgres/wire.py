@@ -27,6 +27,8 @@ T = TypeVar("T")
 GRACE: Final = timedelta(seconds=2)
 """How much longer than the server's own limit to wait for its word."""
 PREPARE_AFTER: Final = 3
+ENCODING: Final = "UTF8"
+"""Messages are written and read so, whatever the environment says."""
 WHO: Final = b"select pg_backend_pid()"
 ANEW: Final = b"/* planned anew */"
 """How a statement begins whose plan depends on its values: the states, lanes and limit of a page."""
@@ -89,9 +91,12 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
 
     @property
     def reader(self) -> Any:
-        """Reads rows of answers to messages; it remembers how each type is read, as a cursor does."""
+        """Reads rows of answers to messages; it remembers how each type is read, as a cursor does.
+
+        It knows the types, not the connection: who lends one to a body counts who else holds it.
+        """
         if self._reader is None:
-            self._reader = Transformer(self)
+            self._reader = Transformer(self.adapters)
         return self._reader
 
     def _unknown(self, statements: Iterable[Numbered]) -> list[Numbered]:
@@ -123,7 +128,8 @@ class Wire(_Acquaintance, psycopg.Connection[Row]):
     @classmethod
     def open(cls, address: Address, patience: timedelta) -> Wire:
         """Connect."""
-        wire = cls.connect(address.conninfo, autocommit=True, row_factory=tuple_row)
+        conninfo = address.conninfo
+        wire = cls.connect(conninfo, autocommit=True, row_factory=tuple_row, client_encoding=ENCODING)
         wire.patience = (patience + GRACE).total_seconds()
         try:
             wire.meet(address, wire.perform(WHO, None))
@@ -191,7 +197,8 @@ class AsyncWire(_Acquaintance, psycopg.AsyncConnection[Row]):
     @classmethod
     async def open(cls, address: Address, patience: timedelta) -> AsyncWire:
         """Connect."""
-        wire = await cls.connect(address.conninfo, autocommit=True, row_factory=tuple_row)
+        conninfo = address.conninfo
+        wire = await cls.connect(conninfo, autocommit=True, row_factory=tuple_row, client_encoding=ENCODING)
         wire.patience = (patience + GRACE).total_seconds()
         try:
             wire.meet(address, await wire.perform(WHO, None))
