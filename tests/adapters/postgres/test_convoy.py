@@ -239,6 +239,7 @@ def test_a_forked_child_waits_for_no_message_of_its_parent(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(store, PATTERN)
+    store.close()  # what the parent has open is not what this is about
     parents = StoreRoad(store).convoy
     monkeypatch.setattr(parents, "_leader", 1)  # a thread that the child does not have
 
