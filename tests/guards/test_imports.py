@@ -81,3 +81,12 @@ def test_a_worker_on_sqlite_loads_none_of_the_extras(tmp_path: Path) -> None:
 
     assert "duly.worker" in loaded
     assert not loaded & (NEVER | (UNASKED - {"duly.worker", "duly.executors"}))
+
+
+def test_a_worker_on_postgres_loads_no_other_store_and_nothing_that_only_other_commands_need(
+    tmp_path: Path,
+) -> None:
+    loaded = loaded_by("import duly.cli.worker, duly.worker, duly.stores.postgres", tmp_path)
+
+    assert "psycopg" in loaded
+    assert not loaded & {"sqlite3", "duly.stores.sqlite", "duly.stores.redis", "http.client", "difflib"}
