@@ -223,7 +223,7 @@ def test_follow_ups_of_a_batch_are_put_in_its_order(store: Store) -> None:
 @pytest.mark.parametrize("comes_first", ["the run", "the request"])
 def test_a_follow_up_finds_the_runs_of_its_batch_that_come_after_it(store: Store, comes_first: str) -> None:
     put(store, request(KEY), request())
-    named, other = sorted(claim_all(store), key=lambda one: one.id)
+    named, other = sorted(claim_all(store), key=lambda one: one.key is None)
     newer = replacing(KEY)
     ends = [Settlement(named.fence, Done()), Settlement(other.fence, Done(), then=(newer,))]
 
@@ -233,6 +233,17 @@ def test_a_follow_up_finds_the_runs_of_its_batch_that_come_after_it(store: Store
     assert (Settled.SUPERSEDED in answers) is is_superseded
     assert state(store, named.id) is (State.CANCELLED if is_superseded else State.DONE)
     assert claim_one(store).id == newer.id
+
+
+def test_of_two_verdicts_on_one_run_the_first_counts_whatever_it_asks_for(store: Store) -> None:
+    put(store, request(KEY), request())
+    named, other = sorted(claim_all(store), key=lambda one: one.key is None)
+    first = Settlement(other.fence, TryAgain(HOUR, "boom"), then=(replacing(KEY),))
+
+    answers = settle_all(store, first, Settlement(other.fence, Defer(HOUR)), Settlement(named.fence, Done()))
+
+    assert answers == [Settled.SETTLED, Settled.LOST, Settled.SUPERSEDED]
+    assert (look(store, other.id).attempt, look(store, other.id).error) == (1, "boom")
 
 
 def test_a_run_that_asks_for_itself_by_another_serial_is_taken_over(store: Store) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import psycopg
+import pytest
 from psycopg import sql
 from tests.adapters.postgres.arrange import (
     asking,
@@ -17,9 +20,13 @@ from tests.adapters.postgres.arrange import (
     request,
     settle,
 )
+from tests.contract.arrange import TASK, ask
 
+from duly.job import Claim
+from duly.stores.contract import Ask, Lane
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.postgres import PostgresStore
+from duly.stores.postgres.operations.loads import Loads
 from duly.stores.postgres.operations.sight import A_SECOND, CLAIMS, PAUSE, START, WORTH_IT, Sight
 
 T = TypeVar("T")
@@ -86,9 +93,11 @@ def test_the_point_never_moves_back() -> None:
 # --- on the server ------------------------------------------------------------------------------
 
 
-def drain(store: PostgresStore, amount: int, *, with_keys: bool = False) -> None:
+def drain(
+    store: PostgresStore, amount: int, *, with_keys: bool = False, lanes: Sequence[Lane] = (Lane(TASK),)
+) -> None:
     put(store, *(request(f"key {number}" if with_keys else None) for number in range(amount)))
-    while lent := claim(store, limit=500):
+    while lent := store.run(store.claim(ask(limit=500, lanes=lanes))).claims:
         settle(store, *lent)
 
 
@@ -161,8 +170,64 @@ def test_nothing_walks_over_the_runs_of_keys_since_an_old_snapshot(
     drain(store, MANY, with_keys=True)
 
     _, put_walked = entries(store, store.put([request("another")]))
-    claimed, claim_walked = entries(store, store.claim(asking(limit=1)))
-    _, settle_walked = entries(store, store.settle("w1", ended(*claimed.claims)))
+    lent, claim_walked = sparing_claim(store, asking(limit=1))
+    _, settle_walked = entries(store, store.settle("w1", ended(*lent)))
 
-    assert len(claimed.claims) == 1
     assert max(put_walked, claim_walked, settle_walked) < MANY // 4
+
+
+def sparing_claim(store: PostgresStore, asked: Ask) -> tuple[list[Claim], int]:
+    """A claim, and what it walked over: the best of three, since everything is looked at once a second."""
+    put(store, request(), request(), request())
+    goes = [entries(store, store.claim(asked)) for _ in range(3)]
+    claimed, walked = min(goes, key=itemgetter(1))
+    assert len(claimed.claims) == 1
+    return claimed.claims, walked
+
+
+def test_a_claim_under_a_limit_does_not_walk_over_what_was_lent_since_an_old_snapshot(
+    store: PostgresStore, connection: psycopg.Connection
+) -> None:
+    lanes = [Lane(TASK, concurrency=500)]
+    connection.execute("set transaction isolation level repeatable read")
+    connection.execute("select 1")
+    drain(store, MANY, lanes=lanes)
+
+    _, walked = sparing_claim(store, ask(limit=1, lanes=lanes))
+
+    assert walked < MANY // 4
+
+
+# --- loans under a limit -------------------------------------------------------------------------
+
+
+def test_loans_seen_before_are_asked_for_by_name_and_others_by_number() -> None:
+    loads = Loads()
+
+    first = loads.learn([LANE], [(LANE, 11, 3), (LANE, 12, 7)], NOW)
+    asked = loads.asked([LANE], NOW + 1)
+
+    assert first == {LANE: 2}
+    assert (asked["newest"], sorted(asked["seen"].strip("{}").split(","))) == ("{7}", ["11", "12"])
+
+
+def test_the_last_loan_counts_also_where_none_is_left() -> None:
+    loads = Loads()
+
+    loads.learn([LANE], [(None, None, 40)], NOW)
+
+    assert loads.asked([LANE], NOW + 1)["newest"] == "{40}"
+
+
+def test_a_loan_from_a_lane_that_is_not_counted_is_left_out() -> None:
+    assert Loads().learn([LANE], [(LANE, 11, 3), (LANE + 1, 12, 4)], NOW) == {LANE: 1}
+
+
+@pytest.mark.parametrize("later", [A_SECOND, -1])
+def test_loans_are_counted_from_the_beginning_every_second(later: int) -> None:
+    loads = Loads()
+    loads.learn([LANE], [(LANE, 11, 3)], NOW)
+
+    loads.learn([LANE], [(LANE, 11, 3)], NOW + A_SECOND - 1)  # does not put it off
+
+    assert loads.asked([LANE], NOW + later) == Loads().asked([LANE], NOW)

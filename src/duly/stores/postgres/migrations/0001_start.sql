@@ -93,6 +93,7 @@ create table {schema}.parked (
 -- Jobs on loan. Nothing but claim and settle (and the recovery within a claim) writes these rows.
 create table {schema}.running (
     generation bigint primary key,
+    loan bigint generated always as identity,
     seed bigint not null,
     keep_done bigint not null,
     lane integer not null,
@@ -109,7 +110,7 @@ create table {schema}.running (
 );
 
 -- claim: how many of each lane are on loan, for tasks with a limit; and which serials are.
-create index running_lane on {schema}.running (lane);
+create index running_loan on {schema}.running (lane, loan);
 create index running_serial on {schema}.running (serial) where serial is not null;
 
 -- What others said about a run: it is superseded, or somebody wishes something of it. Gone with the run.

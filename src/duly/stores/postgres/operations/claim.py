@@ -6,8 +6,8 @@ The cost of the rest follows what is lent and the number of lanes, not what wait
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from duly.stores.contract import Ask, Claimed
 from duly.stores.drive import Statement, Steps
@@ -18,13 +18,14 @@ from duly.stores.postgres.operations.lend import Lending
 from duly.stores.postgres.operations.recover import recover
 from duly.stores.postgres.operations.room import Room
 from duly.stores.postgres.operations.settle import confirm
-from duly.stores.postgres.operations.sight import PAUSE, Sight
+from duly.stores.postgres.operations.sight import PAUSE, START, Point, Sight
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
 from duly.stores.tables.instants import instant, instant_or_none, span
 from duly.stores.tables.room import SOON, is_limited
 
 SQL = statements("claim")
+LOOK: Final = SQL["look"].replace("{loads}", SQL["loads"])
 
 Served = list[tuple[int, Track]]
 
@@ -41,15 +42,20 @@ class Look(NamedTuple):
     is_a_serial_on_loan: bool
     ready: list[int] | None
     """Lanes with a limit that have something to lend."""
-    loads: list[list[int]] | None
-    """How many jobs are on loan from lanes of tasks with a limit."""
+    loans: list[list[int]] | None
+    """Of the lanes of tasks with a limit, as `Loads` asks for them."""
+
+    @property
+    def lanes(self) -> set[int]:
+        return set(self.ready or ())
 
 
 def claim(world: World, sight: Sight, ask: Ask, settled: Sequence[int] = ()) -> Steps[Claimed]:
     """Lend; `settled` was settled on sight in the same transaction and is to be confirmed."""
     yield from world.book.update(world.moment)
     served = [(number, track) for number, track in world.book.items() if serves(ask, track)]
-    look = yield from _look(world, ask, served)
+    points = sight.points([number for number, _ in served], world.now)
+    look = yield from _look(world, sight, ask, served, points)
     if look.is_somebody_spoken_of:
         yield from confirm(settled)
     worker = look.worker if look.worker and look.has_lease else (yield from _be_present(world, ask))
@@ -58,21 +64,37 @@ def claim(world: World, sight: Sight, ask: Ask, settled: Sequence[int] = ()) -> 
         is_something_back = yield from recover(world, worker)
     if look.is_something_late or is_something_back:  # what comes back may have come too late
         yield from expire(world, [number for number, _ in served])
-        look = yield from _look(world, ask, served)
-    return (yield from _lend(world, sight, ask, worker, served, look))
+        look = yield from _look(world, sight, ask, served, points)
+    hidden = [number for number in _limited(ask, served) if points[number][1] and number not in look.lanes]
+    if hidden and sight.may_look_back(hidden, world.now):
+        sight.look_back(hidden, world.now)
+        points |= dict.fromkeys(hidden, START)
+        look = yield from _look(world, sight, ask, served, points)
+    return (yield from _lend(world, sight, ask, worker, served, points, look))
 
 
-def _look(world: World, ask: Ask, served: Served) -> Steps[Look]:
-    limited = [number for number, track in served if is_limited(ask.lanes[track.task])]
-    tasks = {world.book.track(number).task for number in limited}
-    counted = [number for number, track in world.book.items() if track.task in tasks]
+def _limited(ask: Ask, served: Served) -> list[int]:
+    """Lanes of tasks with a limit."""
+    return [number for number, track in served if is_limited(ask.lanes[track.task])]
+
+
+def _counted(world: World, ask: Ask, served: Served) -> list[int]:
+    """Lanes, served or not, over which those limits count."""
+    tasks = {world.book.track(number).task for number in _limited(ask, served)}
+    return [number for number, track in world.book.items() if track.task in tasks]
+
+
+def _look(world: World, sight: Sight, ask: Ask, served: Served, points: Mapping[int, Point]) -> Steps[Look]:
+    limited = _limited(ask, served)
     lanes = {
         "lanes": integers([number for number, _ in served]),
         "limited": integers(limited),
-        "counted": integers(counted),
+        "since": integers([points[number][0] for number in limited]),
+        "after": integers([points[number][1] for number in limited]),
     }
     moment = {"now": world.now, "boot": world.moment.boot, "worker": ask.worker}
-    (seen,) = yield Statement(SQL["look"], lanes | moment)
+    counting = sight.loads.asked(_counted(world, ask, served), world.now)
+    (seen,) = yield Statement(LOOK, lanes | moment | counting)
     return Look(*seen)
 
 
@@ -84,20 +106,26 @@ def _be_present(world: World, ask: Ask) -> Steps[int]:
     return int(number)
 
 
-def _lend(world: World, sight: Sight, ask: Ask, worker: int, served: Served, look: Look) -> Steps[Claimed]:
+def _lend(
+    world: World,
+    sight: Sight,
+    ask: Ask,
+    worker: int,
+    served: Served,
+    points: Mapping[int, Point],
+    look: Look,
+) -> Steps[Claimed]:
     holds = Holds({(scope, name): until for scope, name, until in look.switches or ()})
     moving = [
         (number, track) for number, track in served if holds.on(ask.lanes[track.task], track.queue) is None
     ]
     moves = {number for number, _ in moving}
-    ready = [number for number in look.ready or () if number in moves]
-    loads = {lane: amount for lane, amount in look.loads or ()}  # noqa: C416  pairs come as lists
-    room = yield from Room.read(world, ask, ready, loads)
+    loads = sight.loads.learn(_counted(world, ask, served), look.loans or (), world.now)
+    room = yield from Room.read(world, ask, [*look.lanes & moves], loads, sight.loads)
     lending = Lending(world, ask, room, worker, moving)
     moments: list[int] = []
-    points = sight.points([number for number, _ in moving], world.now)
     yield from lending.lend(points)
-    partly = [number for number, point in points.items() if point[1]]
+    partly = [number for number in moves if points[number][1]]
     if partly and not lending.is_full:
         if sight.may_look_back(partly, world.now):
             sight.look_back(partly, world.now)

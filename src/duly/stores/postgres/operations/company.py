@@ -15,7 +15,7 @@ from typing import Final
 from duly.stores.contract import Settlement
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations import serials
-from duly.stores.postgres.operations.arrays import integers, restored_or_none, words
+from duly.stores.postgres.operations.arrays import integers, restored, words
 from duly.stores.postgres.operations.arrivals import arrived, keyed
 from duly.stores.postgres.operations.fences import Loan
 from duly.stores.postgres.operations.texts import statements
@@ -105,7 +105,9 @@ def _asking_for_themselves(
     yield from world.book.update(world.moment)
     found = yield Statement(SQL["names"], {"generations": integers(set(generations.values()))})
     names = {
-        generation: (world.book.track(lane).task, restored_or_none(key)) for generation, lane, key in found
+        generation: (world.book.track(lane).task, restored(key))
+        for generation, lane, key in found
+        if key is not None
     }
     return {
         place

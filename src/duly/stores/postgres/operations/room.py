@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from duly.stores.contract import Ask, Lane
 from duly.stores.drive import Statement, Steps
 from duly.stores.postgres.operations.arrays import integers
+from duly.stores.postgres.operations.loads import Loads
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World
 from duly.stores.tables import room
 from duly.stores.tables.room import starts_of
 
 SQL = statements("claim")
+COUNT: Final = f"{SQL['loads']}\n{SQL['last_loan']}"
 
 
 class Room(room.Room):
@@ -31,20 +34,22 @@ class Room(room.Room):
         self._counted = frozenset(starts) | busy
 
     @classmethod
-    def read(cls, world: World, ask: Ask, ready: Sequence[int], loads: Mapping[int, int]) -> Steps[Room]:
+    def read(
+        cls, world: World, ask: Ask, ready: Sequence[int], seen_by_lane: Mapping[int, int], loads: Loads
+    ) -> Steps[Room]:
         """Lock the limited tasks with something ready in these lanes, and count what is on loan now.
 
         Where the loads seen before say that a task is full, that is enough: nothing is lent from it.
         """
         tasks = {world.book.track(number).task for number in ready}
-        seen = _by_task(world, loads)
+        seen = _by_task(world, seen_by_lane)
         full = {task for task in tasks if _is_full(ask.lanes[task], seen[task])}
         busy: set[str] = set()
         starts: dict[str, list[int]] = {task: [] for task in full}
         if tasks - full:
             ours = yield from _lock(world, tasks - full)
             busy = tasks - full - ours
-            counted = yield from _running(world, ours)
+            counted = yield from _running(world, loads, ours)
             seen = Counter({**seen, **counted})
             for task in sorted(ours):
                 starts[task] = yield from starts_of(ask.lanes[task], world.now, SQL)
@@ -79,7 +84,8 @@ def _lock(world: World, tasks: Collection[str]) -> Steps[set[str]]:
     return {keepers[number] for (number,) in locked}
 
 
-def _running(world: World, tasks: Collection[str]) -> Steps[Counter[str]]:
+def _running(world: World, loads: Loads, tasks: Collection[str]) -> Steps[Counter[str]]:
     """Counted anew once the task is ours."""
-    found = yield Statement(SQL["running"], {"lanes": integers(_lanes_of(world, tasks))})
-    return Counter({**dict.fromkeys(tasks, 0), **_by_task(world, dict(found))})
+    lanes = _lanes_of(world, tasks)
+    found = yield Statement(COUNT, loads.asked(lanes, world.now))
+    return Counter({**dict.fromkeys(tasks, 0), **_by_task(world, loads.learn(lanes, found, world.now))})

@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Final
 
 from duly.stores.drive import Row
+from duly.stores.postgres.operations.loads import Loads
 
 Point = tuple[int, int]
 """When a job became ready, and its generation."""
@@ -41,9 +42,10 @@ class _Lane:
 
 
 class Sight:
-    """How far one process has lent in each lane."""
+    """How far one process has lent in each lane, and which loans it has seen."""
 
     def __init__(self) -> None:
+        self.loads = Loads()
         self._lanes: dict[int, _Lane] = {}
         self._now = 0
 
@@ -97,3 +99,4 @@ class Sight:
 
     def forget(self) -> None:
         self._lanes = {}
+        self.loads.forget()

@@ -65,9 +65,11 @@ def sheaves(
     going_on: list[Item] = []
     seen: set[int] = set()
     for place, (settlement, loan) in enumerate(zip(settlements, loans, strict=True)):
-        if loan is None or place in but_for or loan.generation in seen:
+        if loan is None or loan.generation in seen:
             continue
         seen.add(loan.generation)
+        if place in but_for:
+            continue
         if _is_bare(settlement):
             bare.append(Item(place, settlement, loan))
         elif not _needs_care(settlement, loan):

@@ -23,12 +23,14 @@ select
         where until is null or until > %(now)s),
     exists (select 1 from {schema}.notice),
     cardinality(%(limited)s::int4[]) > 0 and exists (select 1 from {schema}.running where serial is not null),
-    (select json_agg(lane.number) from unnest(%(limited)s::int4[]) as lane (number)
+    (select json_agg(lane.number)
+        from unnest(%(limited)s::int4[], %(since)s::int8[], %(after)s::int8[]) as lane (number, since, after)
         where exists (
-            select 1 from {schema}.ready where ready.lane = lane.number and ready.ready_at <= %(now)s)),
-    (select json_agg(json_build_array(load.lane, load.amount)) from (
-        select lane, count(*) as amount from {schema}.running
-        where lane = any (%(counted)s::int4[]) group by lane) as load)
+            select 1 from {schema}.ready
+            where ready.lane = lane.number and (ready_at, generation) > (lane.since, lane.after)
+                and ready_at <= %(now)s)),
+    (select json_agg(json_build_array(load.lane, load.generation, load.loan)) from (
+        {loads}) as load)
 
 -- name: present
 -- A worker that claims has a lease, even before its first beat; one that had left starts as a stranger.
@@ -57,8 +59,24 @@ where number = any (%(lanes)s::int4[])
 order by number
 for no key update skip locked
 
--- name: running
-select lane, count(*) from {schema}.running where lane = any (%(lanes)s::int4[]) group by lane
+-- name: loads
+-- Loans that were seen before, and later ones of each lane: entries of those that ended are not walked over.
+select running.lane, running.generation, running.loan
+from unnest(%(seen)s::int8[]) as seen (generation)
+cross join lateral (
+    select lane, generation, loan from {schema}.running
+    where running.generation = seen.generation offset 0) as running
+union
+select running.lane, running.generation, running.loan
+from unnest(%(counted)s::int4[], %(newest)s::int8[]) as lane (number, newest)
+cross join lateral (
+    select lane, generation, loan from {schema}.running
+    where running.lane = lane.number and running.loan > lane.newest offset 0) as running
+
+-- name: last_loan
+-- While one claim alone lends from a task, every loan of the task up to this one is to be seen.
+union all
+select null, null, case when is_called then last_value else 0 end from {schema}.running_loan_seq
 
 -- name: starts
 select at from {schema}.start
