@@ -210,8 +210,8 @@ BREAKAGES: Final = [
     Breakage(
         "redis: a script that was forgotten is not taught again",
         "stores/redis/driver.py",
-        '            reply = self._client.execute_command("EVAL", wanted.text, *values)\n        return json',
-        "            raise\n        return json",
+        '            reply = self._wires.ask("EVAL", wanted.text, *values)\n        return _read',
+        "            raise\n        return _read",
         ("tests/adapters/redis",),
     ),
     Breakage(

@@ -40,7 +40,7 @@ __all__ = [
     "Stopped",
 ]
 
-CONFIRMING: Final = timedelta(seconds=10)  # a killed process that is still there then sits in the kernel
+CONFIRMING: Final = timedelta(seconds=60)  # a killed process that is still there then sits in the kernel
 LOG = logging.getLogger("duly.executors")
 
 
