@@ -120,3 +120,72 @@ def test_a_child_forked_in_the_middle_of_a_stuck_write_refuses_and_the_parent_go
 
 def test_a_closed_store_may_be_forked_by_anybody(path: str) -> None:
     assert outcome(path, "driver.close(); print(in_child(lambda: driver.run(texts())))") == "['before']"
+
+
+GIVEN_UP = """
+import time
+from duly.errors import StoreBusy
+from duly.stores.sqlite.filelock import FileLock
+from duly.stores.sqlite.turns import GaveUp, Line, Turn
+
+lock_path = sys.argv[1] + "-duly.lock"
+others = FileLock(lock_path)
+others.acquire()
+
+def give_up_a_turn():
+    turn = Turn(Line(sys.argv[1]))
+    try:
+        turn.take(lambda: False)
+    except GaveUp:
+        turn.end()
+
+def give_up_an_opening():
+    try:
+        with FileLock(lock_path).held(timedelta(milliseconds=1)):
+            print("it was not ours")
+    except StoreBusy:
+        pass
+
+def fork_sleeper():
+    asleep, wakes = os.pipe()
+    if os.fork() == 0:
+        os.close(wakes)
+        os.read(asleep, 1)
+        os._exit(0)
+    return wakes
+
+def others_may_again():
+    others.release()
+    while any(thread.name in ("duly-sqlite-turn", "duly-sqlite-opening") for thread in threading.enumerate()):
+        time.sleep(0.001)
+    return others.try_acquire()
+"""
+
+
+def test_a_wait_that_was_given_up_leaves_no_lock_with_a_child_forked_meanwhile(path: str) -> None:
+    program = """
+give_up_a_turn()
+give_up_an_opening()
+sleeper = fork_sleeper()
+print(others_may_again())
+os.close(sleeper)
+os.wait()
+"""
+
+    assert outcome(path, GIVEN_UP + program) == "True"
+
+
+def test_a_turn_stays_with_the_parent_whatever_its_child_does_with_it(path: str) -> None:
+    program = """
+    from duly.stores.sqlite.filelock import FileLock
+    from duly.stores.sqlite.turns import Line, Turn
+
+    line = Line(sys.argv[1])
+    turn = Turn(line)
+    turn.take(lambda: True)
+    in_child(lambda: (line.forget(), turn.end()))
+    others = FileLock(sys.argv[1] + "-duly.lock")
+    print(others.try_acquire(), turn.end(), others.try_acquire())
+    """
+
+    assert outcome(path, program) == "False None True"

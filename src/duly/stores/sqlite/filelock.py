@@ -101,6 +101,7 @@ class FileLock:
         with self._mutex:
             self._has_waited = True
             if self._is_left_behind:
+                self.release()  # closing does not, where a fork has a copy
                 os.close(self._handle)  # nobody wants it any more, and only this thread may say so
 
 

@@ -86,9 +86,14 @@ class Line:
             spare.close()
 
     def forget(self) -> None:
-        """In a forked child, where whoever held the mutex is no more: let go of the parent's handle."""
+        """In a forked child, where whoever held the mutex is no more: let go of the parent's handles.
+
+        Never of its lock, and else a child would hold that for as long as it lives if the parent dies.
+        """
         if self._spare is not None:
             self._spare.close()
+        for turn in self._waiting:
+            turn.forget()
 
 
 class Turn:
@@ -133,6 +138,12 @@ class Turn:
             self._wait = None
         self._line.leave(self)
 
+    def forget(self) -> None:
+        """In a forked child: the turn is the parent's."""
+        wait, self._wait = self._wait, None
+        if wait is not None:
+            wait.forget()
+
 
 class _Wait:
     """A place in the kernel's queue, which only a thread that may be left behind can hold."""
@@ -161,6 +172,7 @@ class _Wait:
             self._is_waiting = False
             gate.release()
             if self._is_left:
+                self._lock.release()  # closing does not, where a fork has a copy
                 self._lock.close()
 
     def end(self) -> None:
@@ -169,6 +181,9 @@ class _Wait:
                 self._is_left = True  # the thread closes it when its turn comes
                 return
         self._line.give_back_lock(self._lock)
+
+    def forget(self) -> None:
+        self._lock.close()
 
 
 _current: ContextVar[Turn | None] = ContextVar("duly_sqlite_turn", default=None)
