@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 from duly.stores.bells import Bell
@@ -23,3 +24,17 @@ def test_closing_lets_whoever_waits_go() -> None:
     bell.close()
 
     assert bell.wait(timedelta(minutes=1))
+
+
+def test_a_ring_that_comes_as_a_wait_gives_up_is_kept_for_the_next() -> None:
+    bell = Bell()
+
+    class Late(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            has_rung = super().wait(timeout)
+            bell.wake()
+            return has_rung
+
+    bell._rung = Late()  # pyright: ignore[reportPrivateUsage]
+
+    assert [bell.wait(NOTHING), bell.wait(NOTHING)] == [False, True]
