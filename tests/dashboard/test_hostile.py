@@ -15,7 +15,7 @@ from tests.dashboard.arrange import OPERATOR, VIEWER, Shop
 
 from duly import Duly, Run, bind
 from duly.dashboard import Role, Visitor, asgi
-from duly.dashboard.rendering import HERE
+from duly.dashboard.rendering import HERE, call_lines
 from duly.testing import virtual
 
 SCRIPT = "</script><script>alert(1)</script>"
@@ -222,3 +222,8 @@ def test_a_token_from_a_file_may_end_in_a_new_line_and_one_of_blanks_is_none(sho
     assert client.get("/api/summary").status_code == 200
     with pytest.raises(Exception, match="at least 16"):
         shop.site(token=" " * 20)
+
+
+@pytest.mark.parametrize("stored", [[1, 2, 3], [[1], [2]], {"a": 1}, None])
+def test_arguments_that_are_no_call_are_shown_as_they_are(stored: object) -> None:
+    assert call_lines(stored) == str(stored)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from duly.secrecy import Discretion
+from duly.secrecy.quotes import hidden_texts
 
 
 def pay(card: str, amount: int, *notes: str, **extras: Any) -> None: ...
@@ -45,3 +46,21 @@ def test_a_secret_is_hidden_however_it_is_passed(
 
 def test_of_a_call_whose_code_is_not_here_nothing_is_shown() -> None:
     assert Discretion(None).call([["4111"], {}]) == "***"
+
+
+PAIRED = {"$": "dict", "v": [["$", "cash"], ["iban", "DE12"]]}
+DAMAGED: list[Any] = [{"$": "dict"}, {"$": "dict", "v": 3}, {"$": "dict", "v": [[1, 2]]}, {"$": []}]
+
+
+def test_a_dict_that_is_stored_as_pairs_is_looked_into() -> None:
+    assert Discretion(ask, ["iban"]).call([[1, PAIRED], {}]) == [[1, {"$": "cash", "iban": "***"}], {}]
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
+def test_what_another_program_stored_hides_no_other_job_from_view(damaged: Any) -> None:
+    call = [["4111", damaged], {"card": damaged}]
+
+    seen = Discretion(pay, ["card"]).call(call)
+
+    assert seen == [["***", damaged], {"card": "***"}]
+    assert "4111" in hidden_texts(call, seen)

@@ -21,6 +21,7 @@ from duly.cli.words import clipped, counted, last_line, relative, span
 from duly.dashboard.guard import Entrance, Guest, inner_path
 from duly.dashboard.orders import command
 from duly.job import State
+from duly.secrecy.calls import is_call
 
 HERE: Final = Path(__file__).parent
 SAID: Final = timedelta(minutes=1)
@@ -150,7 +151,7 @@ def short_name(task: str) -> str:
 
 def call_lines(call: Any) -> str:
     """A call as people read it: one argument per line, by position or by name."""
-    if not isinstance(call, list):
+    if not is_call(call):
         return str(call)
     positional, named = cast(tuple[list[Any], dict[str, Any]], call)
     parts = [pretty(value) for value in positional]

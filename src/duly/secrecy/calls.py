@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from duly.job import Job
 from duly.secrecy.names import HIDDEN, Secrecy
-from duly.secrecy.quotes import cleared, hidden_texts, without
+from duly.secrecy.quotes import cleared, hidden_texts, unpaired, without
 
 ANYWHERE: Final = Secrecy()
 DEEPEST: Final = 30
@@ -83,12 +83,9 @@ class Discretion:
         if depth > DEEPEST:
             return HIDDEN
         if isinstance(value, dict):
-            named = cast(dict[str, Any], value)
-            if named.get("$") == "dict":  # one with a "$" among its own names is stored as pairs
-                return self.value(dict(cast(list[tuple[str, Any]], named["v"])), depth + 1)
             return {
                 name: self._seen(each, depth + 1, is_secret=self._covers(name))
-                for name, each in named.items()
+                for name, each in unpaired(cast(dict[str, Any], value)).items()
             }
         if isinstance(value, list):
             return [self.value(each, depth + 1) for each in cast(Iterable[Any], value)]

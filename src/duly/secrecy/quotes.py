@@ -70,19 +70,29 @@ def _hidden(raw: Any, shown: Any) -> Iterator[Any]:
 
 def _revived(found: dict[str, Any]) -> Iterator[Any]:
     """What a tag stands for, which a body writes otherwise than the store; of others, their names."""
+    tag = found.get("$")
     if "$" not in found:
         yield from found
-    elif found["$"] in SIMPLE:
+    elif isinstance(tag, str) and tag in SIMPLE:
         with suppress(Undecodable):  # its parts are looked for all the same
             yield revive(found)
 
 
+def unpaired(found: dict[str, Any]) -> dict[str, Any]:
+    """One with a "$" among its own names is stored as pairs; what another program stored stays as it is."""
+    if found.get("$") != "dict":
+        return found
+    try:
+        pairs: dict[Any, Any] = dict(found["v"])
+    except (LookupError, TypeError, ValueError):
+        return found
+    return pairs if all(isinstance(name, str) for name in pairs) else found
+
+
 def _members(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
-        named = cast(dict[str, Any], value)
-        tag = named.get("$")
-        if tag == "dict":
-            return list(dict(cast(list[tuple[str, Any]], named["v"])).items())
+        named = unpaired(cast(dict[str, Any], value))
+        tag = named.get("$") if named is value else None
         return [(name, each) for name, each in named.items() if tag is None or name not in ("$", "type")]
     if not isinstance(value, list):
         return []
