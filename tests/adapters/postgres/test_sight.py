@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import psycopg
 import pytest
 from psycopg import sql
 from tests.adapters.postgres.arrange import (
+    LEASE,
     asking,
     claim,
     due_long_ago,
@@ -20,11 +23,11 @@ from tests.adapters.postgres.arrange import (
     request,
     settle,
 )
-from tests.contract.arrange import TASK, ask
+from tests.contract.arrange import TASK, ask, card
 
 from duly.job import Claim
 from duly.stores.contract import Ask, Lane
-from duly.stores.drive import Operation, Statement, Steps
+from duly.stores.drive import Operation, Row, Statement, Steps
 from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.operations.loads import Loads
 from duly.stores.postgres.operations.sight import A_SECOND, CLAIMS, PAUSE, START, WORTH_IT, Sight
@@ -201,33 +204,95 @@ def test_a_claim_under_a_limit_does_not_walk_over_what_was_lent_since_an_old_sna
 # --- loans under a limit -------------------------------------------------------------------------
 
 
-def test_loans_seen_before_are_asked_for_by_name_and_others_by_number() -> None:
+def known(*found: tuple[int | None, int | None, int], now: int = NOW) -> Loads:
+    """What is remembered after a count."""
     loads = Loads()
+    loads.learn(loads.asked([LANE], now), found)
+    return loads
 
-    first = loads.learn([LANE], [(LANE, 11, 3), (LANE, 12, 7)], NOW)
-    asked = loads.asked([LANE], NOW + 1)
 
-    assert first == {LANE: 2}
+def test_loans_seen_before_are_asked_for_by_name_and_others_by_number() -> None:
+    loads = known((LANE, 11, 3), (LANE, 12, 7))
+
+    asked = loads.asked([LANE], NOW + 1).parameters
+
     assert (asked["newest"], sorted(asked["seen"].strip("{}").split(","))) == ("{7}", ["11", "12"])
 
 
 def test_the_last_loan_counts_also_where_none_is_left() -> None:
-    loads = Loads()
-
-    loads.learn([LANE], [(None, None, 40)], NOW)
-
-    assert loads.asked([LANE], NOW + 1)["newest"] == "{40}"
+    assert known((None, None, 40)).asked([LANE], NOW + 1).parameters["newest"] == "{40}"
 
 
 def test_a_loan_from_a_lane_that_is_not_counted_is_left_out() -> None:
-    assert Loads().learn([LANE], [(LANE, 11, 3), (LANE + 1, 12, 4)], NOW) == {LANE: 1}
+    loads = Loads()
+
+    counted = loads.learn(loads.asked([LANE], NOW), [(LANE, 11, 3), (LANE + 1, 12, 4)])
+
+    assert counted == {LANE: 1}
 
 
 @pytest.mark.parametrize("later", [A_SECOND, -1])
 def test_loans_are_counted_from_the_beginning_every_second(later: int) -> None:
-    loads = Loads()
-    loads.learn([LANE], [(LANE, 11, 3)], NOW)
+    loads = known((LANE, 11, 3))
 
-    loads.learn([LANE], [(LANE, 11, 3)], NOW + A_SECOND - 1)  # does not put it off
+    loads.learn(loads.asked([LANE], NOW + A_SECOND - 1), [(LANE, 11, 3)])  # does not put it off
 
-    assert loads.asked([LANE], NOW + later) == Loads().asked([LANE], NOW)
+    assert loads.asked([LANE], NOW + later).lanes == Loads().asked([LANE], NOW).lanes
+
+
+LIMITED = [Lane(TASK, concurrency=2)]
+
+
+def lend_one(store: PostgresStore, worker: str) -> list[Claim]:
+    return store.run(store.claim(ask(worker, limit=1, lanes=LIMITED))).claims
+
+
+def held_up(operation: Operation[T], words: str, act: Callable[[], object]) -> Operation[T]:
+    """The same, but something happens after the answer to the first statement with these words."""
+
+    def steps() -> Steps[T]:
+        inner, left = operation.steps(), [act]
+        rows: Sequence[Row] | None = None
+        while True:
+            try:
+                statement = next(inner) if rows is None else inner.send(rows)
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            rows = yield statement
+            if words in statement.text and left:
+                left.pop()()
+
+    return Operation(operation.name, steps)
+
+
+def test_two_threads_that_count_at_once_keep_a_limit(store: PostgresStore) -> None:
+    put(store, *(request() for _ in range(4)))
+    lent = lend_one(store, "w1")
+
+    def meanwhile() -> None:
+        lent.extend(lend_one(store, "w2"))
+        lent.extend(lend_one(store, "w2"))  # this one sees that there is no more room
+
+    claiming = store.claim(ask("w1", limit=1, lanes=LIMITED))
+    lent += store.run(held_up(claiming, "load.lane", meanwhile)).claims
+
+    assert len(lent) == 2
+
+
+def test_loans_taken_back_by_a_claim_that_fails_count_as_before(
+    store: PostgresStore, other: PostgresStore
+) -> None:
+    put(store, *(request() for _ in range(4)))
+    stalled = replace(ask("w2", limit=2, lanes=LIMITED), lease=timedelta(microseconds=1))
+    lent = other.run(other.claim(stalled)).claims
+
+    def fail() -> NoReturn:
+        raise RuntimeError("cut off")
+
+    with pytest.raises(RuntimeError):
+        store.run(held_up(store.claim(ask("w1", limit=2, lanes=LIMITED)), "running_loan_seq", fail))
+    other.run(other.renew(card("w2"), [one.fence for one in lent], LEASE))
+
+    assert len(lent) == 2
+    assert lend_one(store, "w1") == []

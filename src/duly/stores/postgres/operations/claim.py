@@ -15,6 +15,7 @@ from duly.stores.postgres.operations.arrays import integers
 from duly.stores.postgres.operations.expire import expire
 from duly.stores.postgres.operations.lanes import Holds, Track, serves
 from duly.stores.postgres.operations.lend import Lending
+from duly.stores.postgres.operations.loads import Count, Loads
 from duly.stores.postgres.operations.recover import recover
 from duly.stores.postgres.operations.room import Room
 from duly.stores.postgres.operations.settle import confirm
@@ -33,6 +34,9 @@ Served = list[tuple[int, Track]]
 class Look(NamedTuple):
     """What a claim sees before it begins."""
 
+    loads: Loads
+    counting: Count
+    """How `loans` were asked for."""
     worker: int | None
     has_lease: bool
     is_somebody_dead: bool
@@ -55,21 +59,23 @@ def claim(world: World, sight: Sight, ask: Ask, settled: Sequence[int] = ()) -> 
     yield from world.book.update(world.moment)
     served = [(number, track) for number, track in world.book.items() if serves(ask, track)]
     points = sight.points([number for number, _ in served], world.now)
-    look = yield from _look(world, sight, ask, served, points)
+    look = yield from _look(world, sight.loads, ask, served, points)
     if look.is_somebody_spoken_of:
         yield from confirm(settled)
     worker = look.worker if look.worker and look.has_lease else (yield from _be_present(world, ask))
     is_something_back = False
     if ask.takes_over and look.is_somebody_dead:
         is_something_back = yield from recover(world, worker)
+    # What is taken back here is not, should this not be committed: that it was seen is not to be remembered.
+    loads = Loads() if is_something_back else sight.loads
     if look.is_something_late or is_something_back:  # what comes back may have come too late
         yield from expire(world, [number for number, _ in served])
-        look = yield from _look(world, sight, ask, served, points)
+        look = yield from _look(world, loads, ask, served, points)
     hidden = [number for number in _limited(ask, served) if points[number][1] and number not in look.lanes]
     if hidden and sight.may_look_back(hidden, world.now):
         sight.look_back(hidden, world.now)
         points |= dict.fromkeys(hidden, START)
-        look = yield from _look(world, sight, ask, served, points)
+        look = yield from _look(world, loads, ask, served, points)
     return (yield from _lend(world, sight, ask, worker, served, points, look))
 
 
@@ -84,7 +90,7 @@ def _counted(world: World, ask: Ask, served: Served) -> list[int]:
     return [number for number, track in world.book.items() if track.task in tasks]
 
 
-def _look(world: World, sight: Sight, ask: Ask, served: Served, points: Mapping[int, Point]) -> Steps[Look]:
+def _look(world: World, loads: Loads, ask: Ask, served: Served, points: Mapping[int, Point]) -> Steps[Look]:
     limited = _limited(ask, served)
     lanes = {
         "lanes": integers([number for number, _ in served]),
@@ -93,9 +99,9 @@ def _look(world: World, sight: Sight, ask: Ask, served: Served, points: Mapping[
         "after": integers([points[number][1] for number in limited]),
     }
     moment = {"now": world.now, "boot": world.moment.boot, "worker": ask.worker}
-    counting = sight.loads.asked(_counted(world, ask, served), world.now)
-    (seen,) = yield Statement(LOOK, lanes | moment | counting)
-    return Look(*seen)
+    count = loads.asked(_counted(world, ask, served), world.now)
+    (seen,) = yield Statement(LOOK, lanes | moment | count.parameters)
+    return Look(loads, count, *seen)
 
 
 def _be_present(world: World, ask: Ask) -> Steps[int]:
@@ -120,8 +126,8 @@ def _lend(
         (number, track) for number, track in served if holds.on(ask.lanes[track.task], track.queue) is None
     ]
     moves = {number for number, _ in moving}
-    loads = sight.loads.learn(_counted(world, ask, served), look.loans or (), world.now)
-    room = yield from Room.read(world, ask, [*look.lanes & moves], loads, sight.loads)
+    running = look.loads.learn(look.counting, look.loans or ())
+    room = yield from Room.read(world, ask, [*look.lanes & moves], running, look.loads)
     lending = Lending(world, ask, room, worker, moving)
     moments: list[int] = []
     yield from lending.lend(points)

@@ -86,6 +86,6 @@ def _lock(world: World, tasks: Collection[str]) -> Steps[set[str]]:
 
 def _running(world: World, loads: Loads, tasks: Collection[str]) -> Steps[Counter[str]]:
     """Counted anew once the task is ours."""
-    lanes = _lanes_of(world, tasks)
-    found = yield Statement(COUNT, loads.asked(lanes, world.now))
-    return Counter({**dict.fromkeys(tasks, 0), **_by_task(world, loads.learn(lanes, found, world.now))})
+    count = loads.asked(_lanes_of(world, tasks), world.now)
+    found = yield Statement(COUNT, count.parameters)
+    return Counter({**dict.fromkeys(tasks, 0), **_by_task(world, loads.learn(count, found))})
