@@ -201,6 +201,28 @@ def test_whoever_has_waited_too_long_goes_by_itself(monkeypatch: pytest.MonkeyPa
     assert road.sent == [["first"], ["a"]]
 
 
+def test_whoever_has_waited_too_long_frees_those_that_come_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    road = Road()
+    road.may_arrive.set()
+
+    def struck(traveller: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patching:
+        patching.setattr(road.convoy, "_leave", struck)  # it cannot hand on the lead
+        with pytest.raises(KeyboardInterrupt):
+            road.carry("first", PATTERN)
+    monkeypatch.setattr(convoy, "PATIENCE", 0.0)
+    second = Caller(road, "second", PATTERN)
+    second.join(60)
+    monkeypatch.setattr(convoy, "PATIENCE", 3600.0)
+
+    third = Caller(road, "third", PATTERN)
+    third.join(60)
+
+    assert [second.answer, third.answer] == ["second", "third"]
+
+
 def test_a_request_made_while_its_own_thread_waits_for_an_answer_waits_for_nobody() -> None:
     within: list[Placed] = []
 

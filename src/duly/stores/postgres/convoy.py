@@ -27,7 +27,7 @@ log = logging.getLogger("duly.postgres")
 LIMIT: Final = 64
 """Requests in one message, so that nobody waits for an endless queue to be written."""
 PATIENCE: Final = 1.0
-"""Seconds after which whoever waits goes by itself: the connection of the message under way may be dead."""
+"""Seconds after which whoever waits sets out: the connection of the message under way may be dead."""
 
 
 class Load(NamedTuple):
@@ -51,9 +51,9 @@ class Traveller:
         self._gate = threading.Lock()
         self._gate.acquire()
 
-    def wait(self) -> None:
-        """Until somebody brings the answer or the lead, and not for long."""
-        self._gate.acquire(timeout=PATIENCE)
+    def wait(self) -> bool:
+        """Until somebody brings the answer or the lead, and not for long; says whether anybody did."""
+        return self._gate.acquire(timeout=PATIENCE)
 
     def call(self) -> None:
         """End the wait: once for everybody who waits."""
@@ -74,8 +74,8 @@ class Convoy:
         """Perform the operation, or have it performed together with others."""
         traveller = Traveller(operation, load)
         try:
-            if not self._sets_out(traveller):
-                traveller.wait()
+            if not self._sets_out(traveller) and not traveller.wait():
+                self._give_up(traveller)
             return self._lead(traveller) if traveller.leads else self._arrive(traveller)
         finally:
             self._leave(traveller)
@@ -91,6 +91,16 @@ class Convoy:
                 self._waiting.append(traveller)
                 return False
         return True
+
+    def _give_up(self, traveller: Traveller) -> None:
+        """Nobody came: lead the others that wait, and those to come need not wait in vain as well.
+
+        Whose message is under way may have been struck down before it could hand on the lead.
+        """
+        with self._lock:
+            if traveller in self._waiting:
+                self._waiting.remove(traveller)
+                traveller.leads = True
 
     def _arrive(self, traveller: Traveller) -> list[Placed]:
         """With the answer that somebody brought, or else by itself."""
