@@ -11,11 +11,23 @@ from typing import Any
 import pytest
 from redis import exceptions
 from tests.adapters.redis.conftest import OpenStore
-from tests.contract.arrange import ask, beat, claim_all, claim_one, find, look, put, put_one, request
+from tests.contract.arrange import (
+    ask,
+    beat,
+    claim_all,
+    claim_one,
+    find,
+    look,
+    put,
+    put_one,
+    request,
+    settle,
+)
 from tests.servers_redis import RedisServer
 
 from duly import Duly
 from duly.clock import SystemClock
+from duly.lifecycle import Settled
 from duly.stores.contract import Selection
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.redis import RedisStore
@@ -146,6 +158,19 @@ def test_a_claim_that_arrives_after_its_worker_disowned_it_lends_nothing(store: 
 
     assert lent == []
     assert claim_one(store, "w1").id == "a"
+
+
+def test_a_disowning_that_arrives_after_a_later_one_takes_nothing_away(store: RedisStore) -> None:
+    beat(store, worker="w1")
+    put_one(store, request(id="a"))
+    on_its_way = next(store.disown("w1", []).steps())
+    store.run(store.disown("w1", []))
+    lent = claim_one(store, "w1")
+
+    [[released]] = store.run(Operation("disown", lambda: arriving(on_its_way)))
+
+    assert released == 0
+    assert settle(store, lent) is Settled.SETTLED
 
 
 def arriving(statement: Statement) -> Steps[Any]:

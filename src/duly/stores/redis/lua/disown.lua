@@ -8,7 +8,9 @@ local held, strays, ends, releases = {}, {}, {}, {}
 for _, fence in ipairs(given.held) do
     held[concat({ fence[1], format("%d", fence[2]), fence[3] }, " ")] = true
 end
-for _, row in ipairs(recovery.loans_of(given.worker)) do
+-- One that comes after a later one knows nothing of what was lent since.
+local is_late = workers.has_disowned(given.worker, given.asked)
+for _, row in ipairs(is_late and {} or recovery.loans_of(given.worker)) do
     if not held[concat({ row.id, format("%d", row.epoch), row.nonce }, " ")] then
         strays[#strays + 1] = row
     end
@@ -23,7 +25,9 @@ for place, row in ipairs(strays) do
     }
 end
 ending.settle_all(given.worker, ends, releases)
-workers.disown(given.worker, given.asked)
+if not is_late then
+    workers.disown(given.worker, given.asked)
+end
 flush()
 pending.ring()
 return format("[[%d]]", #strays)
