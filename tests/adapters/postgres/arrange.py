@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from duly.ids import new_id
 from duly.job import Claim, Job, Request
 from duly.lifecycle import Done, Settled
 from duly.stores.contract import Ask, Claimed, Lane, Page, Placed, Selection, Settlement, Store
+from duly.stores.drive import Operation, Row, Steps
+
+T = TypeVar("T")
 
 TASK: Final = "send"
 KEY: Final = "lease:42"
@@ -52,6 +55,26 @@ def ended(*lent: Claim) -> list[Settlement]:
 
 def find(store: Store, *ids: str) -> list[Job]:
     return store.run(store.find(Selection(ids=ids), Page(limit=1000)))
+
+
+def held_up(operation: Operation[T], words: str, act: Callable[[], object]) -> Operation[T]:
+    """The same, but something happens after the answer to the first statement with these words."""
+    left = [act]
+
+    def steps() -> Steps[T]:
+        inner = operation.steps()
+        rows: Sequence[Row] | None = None
+        while True:
+            try:
+                statement = next(inner) if rows is None else inner.send(rows)
+            except StopIteration as stop:
+                value: T = stop.value
+                return value
+            rows = yield statement
+            if words in statement.text and left:
+                left.pop()()
+
+    return Operation(operation.name, steps)
 
 
 def eventually(holds: Callable[[], bool], *, seconds: float = 60.0) -> bool:

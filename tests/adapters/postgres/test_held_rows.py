@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import psycopg
 from psycopg import sql
-from tests.adapters.postgres.arrange import KEY, LEASE, TASK, claim, find, put, request, settle
+from tests.adapters.postgres.arrange import KEY, LEASE, TASK, claim, find, held_up, put, request, settle
 
-from duly.job import State
+from duly.job import Decision, State
 from duly.lifecycle import Done, Settled
 from duly.stores.contract import Ask, Cancel, Lane, Selection, Settlement
 from duly.stores.postgres import PostgresStore
@@ -205,3 +206,17 @@ def race(store: PostgresStore, other: PostgresStore) -> str:
     state = find(store, lent.id)[0].state
     is_told_right = answers == [state is State.CANCELLED]
     return "" if is_told_right else f"cancel took effect: {answers}, and the job is {state}"
+
+
+def test_a_job_that_somebody_moves_to_a_new_lane_meanwhile_is_found_there(
+    store: PostgresStore, other: PostgresStore
+) -> None:
+    (standing,) = put(store, request(KEY))
+    find(store, standing.id)  # now it knows every lane there is
+
+    def move() -> None:
+        put(other, replace(request(KEY), priority=7))
+
+    (placed,) = store.run(held_up(store.put([request(KEY)]), "moment", move))
+
+    assert (placed.id, placed.decision) == (standing.id, Decision.KEPT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from operator import itemgetter
@@ -19,6 +19,7 @@ from tests.adapters.postgres.arrange import (
     due_long_ago,
     ended,
     eventually,
+    held_up,
     put,
     request,
     settle,
@@ -27,7 +28,7 @@ from tests.contract.arrange import TASK, ask, card
 
 from duly.job import Claim
 from duly.stores.contract import Ask, Lane
-from duly.stores.drive import Operation, Row, Statement, Steps
+from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.operations.loads import Loads
 from duly.stores.postgres.operations.sight import A_SECOND, CLAIMS, PAUSE, START, WORTH_IT, Sight
@@ -245,25 +246,6 @@ LIMITED = [Lane(TASK, concurrency=2)]
 
 def lend_one(store: PostgresStore, worker: str) -> list[Claim]:
     return store.run(store.claim(ask(worker, limit=1, lanes=LIMITED))).claims
-
-
-def held_up(operation: Operation[T], words: str, act: Callable[[], object]) -> Operation[T]:
-    """The same, but something happens after the answer to the first statement with these words."""
-
-    def steps() -> Steps[T]:
-        inner, left = operation.steps(), [act]
-        rows: Sequence[Row] | None = None
-        while True:
-            try:
-                statement = next(inner) if rows is None else inner.send(rows)
-            except StopIteration as stop:
-                value: T = stop.value
-                return value
-            rows = yield statement
-            if words in statement.text and left:
-                left.pop()()
-
-    return Operation(operation.name, steps)
 
 
 def test_two_threads_that_count_at_once_keep_a_limit(store: PostgresStore) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from duly.job import Job, Request
 from duly.stores.contract import Ask, Lane, Scope
 from duly.stores.drive import Operation, Row, Statement, Steps
-from duly.stores.postgres.operations.again import Needs
+from duly.stores.postgres.operations.again import Needs, Repeat
 from duly.stores.postgres.operations.arrays import integers, restored, stored, words
 from duly.stores.postgres.operations.moment import Moment
 from duly.stores.postgres.operations.texts import statements
@@ -51,8 +51,11 @@ class Book:
             raise self._lacks(missing)
 
     def track(self, number: int) -> Track:
-        """What a number stands for."""
-        return self._tracks[number]
+        """What a number stands for. One made since the operation began is known at its next try."""
+        try:
+            return self._tracks[number]
+        except KeyError:
+            raise Repeat(f"lane {number} is new") from None
 
     def update(self, moment: Moment) -> Steps[None]:
         """Learn what other processes added; numbers are committed in rising order."""
