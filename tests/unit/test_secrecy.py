@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.contract.arrange import look, put_one, request
 
 from duly.secrecy import Discretion
 from duly.secrecy.quotes import hidden_texts
+from duly.stores.memory import MemoryStore
 
 
 def pay(card: str, amount: int, *notes: str, **extras: Any) -> None: ...
@@ -64,3 +67,21 @@ def test_what_another_program_stored_hides_no_other_job_from_view(damaged: Any) 
 
     assert seen == [["***", damaged], {"card": "***"}]
     assert "4111" in hidden_texts(call, seen)
+
+
+class Unread(list[Any]):
+    """A call that nobody may look through."""
+
+    def __iter__(self) -> Iterator[Any]:
+        pytest.fail("it was looked through")
+
+
+def test_the_call_of_a_job_that_says_nothing_is_not_looked_through() -> None:
+    store = MemoryStore()
+    waiting = put_one(store, request())
+
+    job = look(store, waiting.id)
+
+    assert Discretion(None).job(job, Unread()) == job
+    with pytest.raises(pytest.fail.Exception):
+        Discretion(None).job(replace(job, error="boom"), Unread())
