@@ -19,6 +19,7 @@ from tests.adapters.postgres.arrange import (
     due_long_ago,
     ended,
     eventually,
+    find,
     held_up,
     put,
     request,
@@ -278,3 +279,17 @@ def test_loans_taken_back_by_a_claim_that_fails_count_as_before(
 
     assert len(lent) == 2
     assert lend_one(store, "w1") == []
+
+
+def test_loans_from_a_lane_made_since_the_claim_began_count_too(
+    store: PostgresStore, other: PostgresStore
+) -> None:
+    find(store, *(placed.id for placed in put(store, request(), request())))  # it knows every lane there is
+
+    def meanwhile() -> None:
+        put(other, replace(request(), priority=7), replace(request(), priority=7))
+        assert len(other.run(other.claim(ask("w2", limit=2, lanes=LIMITED))).claims) == 2
+
+    claiming = store.claim(ask("w1", limit=2, lanes=LIMITED))
+
+    assert store.run(held_up(claiming, "moment", meanwhile)).claims == []

@@ -13,6 +13,7 @@ from typing import Final
 
 from duly.stores.contract import Ask, Lane
 from duly.stores.drive import Statement, Steps
+from duly.stores.postgres.operations.again import Repeat
 from duly.stores.postgres.operations.arrays import integers
 from duly.stores.postgres.operations.loads import Loads
 from duly.stores.postgres.operations.texts import statements
@@ -88,4 +89,6 @@ def _running(world: World, loads: Loads, tasks: Collection[str]) -> Steps[Counte
     """Counted anew once the task is ours."""
     count = loads.asked(_lanes_of(world, tasks), world.now)
     found = yield Statement(COUNT, count.parameters)
+    if any(lane is None and newest > world.moment.newest_lane for lane, newest, _ in found):
+        raise Repeat("a lane is new, and something may be on loan from it")
     return Counter({**dict.fromkeys(tasks, 0), **_by_task(world, loads.learn(count, found))})

@@ -74,9 +74,10 @@ cross join lateral (
     where running.lane = lane.number and running.loan > lane.newest offset 0) as running
 
 -- name: last_loan
--- While one claim alone lends from a task, every loan of the task up to this one is to be seen.
+-- While one claim alone lends from a task, every loan of the task up to this one is to be seen. And the newest
+-- lane: there may be loans from one made since the claim began.
 union all
-select null, null, case when is_called then last_value else 0 end from {schema}.running_loan_seq
+select null, (select max(number) from {schema}.lane), case when is_called then last_value else 0 end from {schema}.running_loan_seq
 
 -- name: starts
 select at from {schema}.start
