@@ -257,6 +257,15 @@ def test_threads_that_enqueue_at_once_share_a_message(
     assert store.run(store.count(Selection())) == 9
 
 
+@pytest.mark.parametrize("excess", [0, 1])
+def test_a_large_request_goes_by_itself(store: PostgresStore, excess: int) -> None:
+    put(store, PATTERN)
+
+    wanted = store.put(Bundle(PATTERN, [new_id()], ["x" * (convoy.LARGEST + excess)]))
+
+    assert (getattr(wanted, "load") is None) == bool(excess)  # noqa: B009  not all operations have one
+
+
 def test_a_forked_child_waits_for_no_message_of_its_parent(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,9 @@ log = logging.getLogger("duly.postgres")
 
 LIMIT: Final = 64
 """Requests in one message, so that nobody waits for an endless queue to be written."""
+LARGEST: Final = 65_536
+"""Characters of arguments of a request that goes with others. What the size of one brings about (a server out
+of memory or of time, a message it refuses) has nothing to do with the rest, and nobody waits for it."""
 PATIENCE: Final = 1.0
 """Seconds after which whoever waits sets out: the connection of the message under way may be dead."""
 

@@ -37,7 +37,7 @@ from duly.stores.contract import (
 )
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.house import allowed, check, check_level, hears
-from duly.stores.postgres.convoy import Load
+from duly.stores.postgres.convoy import LARGEST, Load
 from duly.stores.postgres.operations import locks, records, switches, workers
 from duly.stores.postgres.operations.amend import amend
 from duly.stores.postgres.operations.claim import claim
@@ -120,6 +120,8 @@ class Operations:
 
     def _load(self, requests: Sequence[Request]) -> Load | None:
         if not isinstance(requests, Bundle) or len(requests.ids) != 1:
+            return None
+        if len(requests.arguments[0]) > LARGEST:
             return None
         return None if self._forms.find(requests.pattern) is None else Load(requests, self.put)
 
