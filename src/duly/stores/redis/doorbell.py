@@ -38,7 +38,8 @@ class Bell:
     def wait(self, timeout: timedelta) -> bool:
         """Whether it rang, now or since the last wait."""
         has_rung = self._rung.wait(timeout.total_seconds())
-        self._rung.clear()
+        if has_rung:  # else one that comes at this very moment would be lost
+            self._rung.clear()
         return has_rung
 
     def wake(self) -> None:
