@@ -110,6 +110,16 @@ def test_ticks_of_many_schedules_overtake_their_own_and_no_others(store: Store) 
     assert ids(claim_all(store)) == [older[3], newest, wanted[0].id, wanted[3].id, wanted[4].id]
 
 
+def test_a_tick_with_the_id_of_another_overtakes_nobody(store: Store) -> None:
+    waiting = [put_one(store, of_schedule(name, 1)).id for name in ("a", "b")]
+    first = of_schedule("a", 2)
+
+    placed = put(store, first, replace(of_schedule("b", 2), id=first.id))
+
+    assert [one.decision for one in placed] == [Decision.CREATED, Decision.KEPT]
+    assert [state(store, one) for one in waiting] == [State.SKIPPED, State.WAITING]
+
+
 def test_skip_drops_a_tick_while_another_runs(store: Store) -> None:
     first = start(store, tick(1, overlap=Overlap.SKIP))
 

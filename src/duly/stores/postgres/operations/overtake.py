@@ -6,6 +6,7 @@ to one by one they would hold it up for longer still, and it would never catch u
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -31,7 +32,10 @@ def lines_for(arrivals: Sequence[Arrival], taken: set[str]) -> Steps[dict[str, l
     if len(candidates) < FEW:
         return {}
     known = yield Statement(SQL["known"], {"ids": words([one.request.id for one in candidates])})
-    asked_before = {one.serial for one in candidates if (one.request.id,) in known}
+    often = Counter(one.request.id for one in arrivals)  # the second is the first again, and overtakes nobody
+    asked_before = {
+        one.serial for one in candidates if (one.request.id,) in known or often[one.request.id] > 1
+    }
     wanted = {"serials": words(sorted({str(one.serial) for one in candidates} - asked_before))}
     lines = _lines((yield Statement(SQL["peers"], wanted)))
     marked = {serial for (serial,) in (yield Statement(SQL["marked"], wanted))}
