@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from datetime import timedelta
 
-import pytest
-
 from duly.stores.bells import Bell
-from duly.stores.postgres import doorbell as postgres
-from duly.stores.redis import doorbell as redis
 
 NOTHING = timedelta(0)
 
@@ -31,11 +26,17 @@ def test_closing_lets_whoever_waits_go() -> None:
     assert bell.wait(timedelta(minutes=1))
 
 
-@pytest.mark.parametrize("make", [Bell, lambda: redis.Bell(print), lambda: postgres.Bell(print)])
-def test_a_ring_that_comes_as_a_wait_gives_up_is_kept_for_the_next(
-    make: Callable[[], Bell | redis.Bell | postgres.Bell],
-) -> None:
-    bell = make()
+def test_who_closes_a_bell_leaves_the_list_of_those_that_ring() -> None:
+    left = list[Bell]()
+    bell = Bell(left.append)
+
+    bell.close()
+
+    assert left == [bell]
+
+
+def test_a_ring_that_comes_as_a_wait_gives_up_is_kept_for_the_next() -> None:
+    bell = Bell()
 
     class Late(threading.Event):
         def wait(self, timeout: float | None = None) -> bool:

@@ -1,16 +1,22 @@
-"""A doorbell for listeners of one process, for stores that nobody outside of it can see."""
+"""The bell that a listener of this process waits at, whoever rings it: the store, or its line to others."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
+
+
+def _stay(_bell: Bell) -> None:
+    """Nobody keeps a list of it from which it had to be taken."""
 
 
 class Bell:
     """Rung by whoever knows it; a ring that nobody waits for is kept for the next who does."""
 
-    def __init__(self) -> None:
+    def __init__(self, leave: Callable[[Bell], None] = _stay) -> None:
         self._rung = threading.Event()
+        self._leave = leave
 
     def wait(self, timeout: timedelta) -> bool:
         """Whether it rang, now or since the last wait."""
@@ -25,4 +31,5 @@ class Bell:
 
     def close(self) -> None:
         """Nobody is to wait here any longer."""
+        self._leave(self)
         self._rung.set()

@@ -25,6 +25,7 @@ from psycopg import sql
 
 from duly.errors import DulyError
 from duly.ids import spread
+from duly.stores.bells import Bell
 from duly.stores.postgres.address import Address
 from duly.stores.postgres.message import numbered
 from duly.stores.postgres.wire import Wire
@@ -44,27 +45,6 @@ FAREWELL: Final = 6.0
 """Seconds that closing waits for a thread which is just connecting to a server that does not answer."""
 SEND: Final = b"select set_config('synchronous_commit', 'off', true), pg_notify(%(channel)s, '')"
 RING: Final = numbered("duly_ring", SEND)
-
-
-class Bell:
-    """One listener's bell."""
-
-    def __init__(self, leave: Callable[[Bell], None]) -> None:
-        self._rung = threading.Event()
-        self._leave = leave
-
-    def wait(self, timeout: timedelta) -> bool:
-        has_rung = self._rung.wait(timeout.total_seconds())
-        if has_rung:  # else one that comes at this very moment would be lost
-            self._rung.clear()
-        return has_rung
-
-    def wake(self) -> None:
-        self._rung.set()
-
-    def close(self) -> None:
-        self._rung.set()
-        self._leave(self)
 
 
 class Tower:

@@ -12,12 +12,12 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any, Final
 
 import redis
 
 from duly.ids import spread
+from duly.stores.bells import Bell
 
 log = logging.getLogger("duly.redis")
 
@@ -26,30 +26,6 @@ CONFIRMED_WITHIN: Final = 2.0
 QUIET: Final = 15.0
 """Seconds without a word after which the line is tested; after twice that it counts as cut."""
 LONGEST_BACKOFF: Final = 2.0
-
-
-class Bell:
-    """One listener's bell."""
-
-    def __init__(self, forget: Callable[[Bell], None]) -> None:
-        self._rung = threading.Event()
-        self._forget = forget
-
-    def wait(self, timeout: timedelta) -> bool:
-        """Whether it rang, now or since the last wait."""
-        has_rung = self._rung.wait(timeout.total_seconds())
-        if has_rung:  # else one that comes at this very moment would be lost
-            self._rung.clear()
-        return has_rung
-
-    def wake(self) -> None:
-        """Ring this one only."""
-        self._rung.set()
-
-    def close(self) -> None:
-        """Nobody waits here any more."""
-        self._forget(self)
-        self._rung.set()
 
 
 class Line:
