@@ -30,7 +30,7 @@ from duly.clock import SystemClock
 from duly.lifecycle import Settled
 from duly.stores.contract import Selection
 from duly.stores.drive import Operation, Statement, Steps
-from duly.stores.redis import RedisStore
+from duly.stores.redis import RedisStore, wires
 from duly.stores.redis.driver import CONNECTIONS
 from duly.stores.redis.wires import Wires
 
@@ -58,6 +58,17 @@ def test_who_finds_all_connections_in_use_is_not_kept_waiting_without_end() -> N
 
     with pytest.raises(exceptions.ConnectionError, match="No connection available"):
         Wires(nobody, most=0, patience=0.0).ask("PING")
+
+
+def test_the_drivers_own_way_serves_where_hiredis_is_missing(
+    server: RedisServer, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wires, "READER", None)
+    store = open_store(server.url)
+
+    put_one(store, request(id="without"))
+
+    assert [job.id for job in find(store)] == ["without"]
 
 
 def test_one_store_serves_one_loop_after_the_other(store: RedisStore) -> None:
