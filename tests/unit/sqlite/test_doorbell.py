@@ -74,6 +74,16 @@ def test_ringing_where_nobody_listens_is_nothing(folder: str) -> None:
     Ringer(folder).ring()
 
 
+def test_a_burst_that_nobody_hears_keeps_no_thread_awake(folder: str) -> None:
+    before = set(threading.enumerate())
+    ringer = Ringer(folder)
+
+    for _ in range(3):
+        ringer.ring()
+
+    assert set(threading.enumerate()) <= before
+
+
 def test_a_dead_listeners_socket_is_swept_away(folder: str, bell: SocketBell) -> None:
     stale = leave_dead_socket(folder)
 
