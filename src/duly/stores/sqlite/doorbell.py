@@ -114,7 +114,7 @@ class Ringer:
     def _is_heard(self) -> bool:
         """Whether anybody listens, or has died listening. Who comes later looks at the file first.
 
-        Without this a burst of single requests kept a thread awake that rang for nobody: a tenth of a request.
+        Without this a burst of single requests kept a thread awake that rang for nobody: a tenth of each.
         """
         return os.access(self._folder, os.F_OK)
 
