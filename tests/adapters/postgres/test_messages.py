@@ -87,6 +87,18 @@ def test_a_plain_request_takes_one_message(store: PostgresStore, spoken: list[st
     assert spoken == ["say"]
 
 
+def test_each_request_of_a_batch_is_told_its_own_generation(store: PostgresStore, spoken: list[str]) -> None:
+    put(store, request())
+    spoken.clear()
+
+    placed = put(store, *(request() for _ in range(300)))
+
+    assert spoken == ["say"]
+    assert [one.generation for one in placed] == sorted(one.generation for one in placed)
+    found = {job.id: job.generation for job in find(store, *(one.id for one in placed))}
+    assert found == {one.id: one.generation for one in placed}
+
+
 def test_messages_are_planned_once_though_they_are_about_single_jobs(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

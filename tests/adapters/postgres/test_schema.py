@@ -155,17 +155,24 @@ def test_a_migration_that_fails_leaves_nothing_behind(url: str, fresh: str) -> N
 # --- what the tables allow ----------------------------------------------------------------------
 
 
+ALLOWED = """
+select pg_get_constraintdef(oid) from pg_constraint
+where contype = 'c' and connamespace = %(schema)s::regnamespace
+union all
+select format('%%s %%L', typname, enumlabel) from pg_enum join pg_type on pg_type.oid = enumtypid
+where typnamespace = %(schema)s::regnamespace
+"""
+
+
 def test_the_tables_allow_what_the_lifecycle_knows_and_nothing_else(store: PostgresStore, url: str) -> None:
     with psycopg.connect(url) as admin:
-        rows = admin.execute(
-            "select pg_get_constraintdef(oid) from pg_constraint where contype = 'c' and connamespace = "
-            "(select oid from pg_namespace where nspname = %s)",
-            (store.describe()["schema name"],),
-        ).fetchall()
+        rows = admin.execute(ALLOWED, {"schema": f'"{store.describe()["schema name"]}"'}).fetchall()
     text = " ".join(definition for (definition,) in rows)
 
     for word in (*FINISHED, *Overlap, *Delivery, *Wish):
         assert f"'{word}'" in text
+    assert text.count("overlap '") == len(Overlap)
+    assert text.count("delivery '") == len(Delivery)
 
 
 def test_numbers_beyond_32_and_53_bits_are_kept(store: PostgresStore, url: str, schema: str) -> None:

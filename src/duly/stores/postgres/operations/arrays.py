@@ -44,6 +44,12 @@ def stored(text: str) -> str:
     return text
 
 
+def all_stored(texts: Sequence[str]) -> Sequence[str]:
+    """Texts as PostgreSQL can hold them; most batches have nothing to spell out, which one look tells."""
+    together = "".join(texts)
+    return [stored(text) for text in texts] if "\0" in together or _MARK in together else texts
+
+
 def stored_or_none(text: str | None) -> str | None:
     """The same, where there may be none."""
     return None if text is None else stored(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -14,7 +14,7 @@ from duly.stores.contract import Placed
 from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.drive import Row as Values
 from duly.stores.postgres.operations import serials
-from duly.stores.postgres.operations.arrays import stored, stored_or_none, words
+from duly.stores.postgres.operations.arrays import all_stored, stored, stored_or_none, words
 from duly.stores.postgres.operations.arrivals import arrays, arrived, columns, keyed, track_of
 from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.overtake import lines_for, overtaken_by, skip
@@ -80,7 +80,7 @@ def put_swiftly(
 ) -> Message[list[Placed]] | None:
     """Requests that meet nobody and differ in id and arguments only, in one message; None for any others.
 
-    What of them is not stored, since its id is known or the store is being moved, is left to `placing`.
+    None of them is stored when an id is known or the store is being moved: then all are left to `placing`.
     """
     bundle = bundled(requests)
     form = None if bundle is None else forms.find(bundle.pattern)
@@ -103,13 +103,13 @@ def _saying_one(given: dict[str, Any], bundle: Bundle, placing: Placing) -> Mess
 
 def _saying_all(given: dict[str, Any], bundle: Bundle, placing: Placing) -> Message[list[Placed]]:
     def read(answers: Sequence[list[Values]]) -> Whole[list[Placed]] | Rest[list[Placed]]:
-        made: dict[str, int] = dict(answers[0])
-        if len(made) == len(bundle):
-            return Whole([Placed(job_id, made[job_id], Decision.CREATED) for job_id in bundle.ids])
-        left = placing([request for request in bundle if request.id not in made])
-        return Rest(left, partial(_joined, bundle.ids, made))
+        (((generations,),),) = answers
+        if generations is None:
+            return Rest(placing(bundle), list)
+        made = zip(bundle.ids, generations, strict=True)
+        return Whole([Placed(job_id, generation, Decision.CREATED) for job_id, generation in made])
 
-    batch = {"ids": words(bundle.ids), "texts": words([stored(text) for text in bundle.arguments])}
+    batch = {"ids": words(bundle.ids), "texts": words(all_stored(bundle.arguments))}
     return Message((Statement(SQL["insert_swiftly"], given | batch),), read)
 
 
@@ -133,11 +133,6 @@ def _written(pattern: Request, lane: int) -> dict[str, Any]:
         "delivery": pattern.delivery,
         "context": stored(pattern.context),
     }
-
-
-def _joined(ids: Sequence[str], made: Mapping[str, int], others: Sequence[Placed]) -> list[Placed]:
-    known = {placed.id: placed for placed in others}
-    return [known.get(job_id) or Placed(job_id, made[job_id], Decision.CREATED) for job_id in ids]
 
 
 def put_arrivals(world: World, arrivals: Sequence[Arrival]) -> Steps[list[Placed]]:

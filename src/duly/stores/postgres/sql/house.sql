@@ -53,8 +53,8 @@ select generation, entered, ready_at, due, created_at, keep_done, keep_failed, e
 from json_to_recordset(%(rows)s::json) as brought (generation int8, entered int8, ready_at int8, due int8,
     created_at int8, keep_done int8, keep_failed int8, expires_at int8, expires_after int8, tick int8,
     first_failure int8, lane int4, epoch int4, attempt int4, crashes int4, deferrals int4, cycle int4, per_key int4,
-    perpetual boolean, is_suspect boolean, serial uuid, overlap text, delivery text, id text, key text, chain text,
-    context text, arguments text, error text, fingerprint text, failed_at int8)
+    perpetual boolean, is_suspect boolean, serial uuid, overlap {schema}.overlap, delivery {schema}.delivery, id text,
+    key text, chain text, context text, arguments text, error text, fingerprint text, failed_at int8)
 
 -- name: insert_waiting
 -- Where they wait, what stands for their serials, and which may come too late.
