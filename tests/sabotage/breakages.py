@@ -58,15 +58,15 @@ BREAKAGES: Final = [
     Breakage(
         "postgres: a settle in one message compares no epoch",
         "stores/postgres/sql/settle.sql",
-        "    where running.epoch = given.epoch and running.seed = given.seed and running.serial is null\n",
-        "    where running.seed = given.seed and running.serial is null\n",
+        " gone.epoch = given.epoch and gone.seed = given.seed as is_ours\n",
+        " gone.seed = given.seed as is_ours\n",
         ("tests/adapters/postgres/test_messages.py",),
     ),
     Breakage(
         "postgres: a settle in one message compares no secret",
         "stores/postgres/sql/settle.sql",
-        "    where running.epoch = given.epoch and running.seed = given.seed and running.serial is null\n",
-        "    where running.epoch = given.epoch and running.serial is null\n",
+        " gone.epoch = given.epoch and gone.seed = given.seed as is_ours\n",
+        " gone.epoch = given.epoch as is_ours\n",
         ("tests/adapters/postgres/test_messages.py",),
     ),
     Breakage(
@@ -122,7 +122,7 @@ BREAKAGES: Final = [
     # --- leases ---------------------------------------------------------------------------------
     Breakage(
         "sqlite: jobs are taken back whoever holds a lease",
-        "stores/sqlite/operations/recover.py",
+        "stores/sqlite/operations/look.py",
         "        return self.lease_until is not None and self.lease_until > boot",
         "        return False",
         ("tests/contract/test_claim.py", "-k", "sqlite"),

@@ -6,6 +6,7 @@ A worker treats all of it as a word that must match.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from duly.ids import new_nonce
@@ -38,9 +39,10 @@ def prefix(seed: int, *, has_serial: bool) -> str:
     return f"{seed:0{_SEED_DIGITS}x}{'k' if has_serial else 'f'}"
 
 
-def parted(nonce: str) -> tuple[str, str]:
-    """What a nonce has in common with others, and the generation as it is written."""
-    return nonce[: _SEED_DIGITS + 1], nonce[_SEED_DIGITS + 1 :]
+def parted(nonces: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What each nonce has in common with others, and the generations as they are written."""
+    border = _SEED_DIGITS + 1
+    return [nonce[:border] for nonce in nonces], [nonce[border:] for nonce in nonces]
 
 
 def seed_of(common: str) -> int | None:

@@ -94,7 +94,8 @@ class Lending:
             yield Statement(SQL["start"], {"tasks": tasks, "now": self._world.now})
         if is_a_serial_on_loan or any(row[SERIAL] is not None for row in self._lent):
             yield from self._park_refused()
-        sight.note(self._lent, self._world.now)
+        lanes, moments, generations = ([row[place] for row in self._lent] for place in (LANE, READY_AT, 0))
+        sight.note(lanes, moments, generations, self._world.now)
 
     def _place(self, row: Row) -> Place:
         return Place(-self._tracks[row[LANE]].priority, row[READY_AT], row[0])

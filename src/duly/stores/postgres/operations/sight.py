@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Final
 
-from duly.stores.drive import Row
 from duly.stores.postgres.operations.loads import Loads
 
 Point = tuple[int, int]
@@ -22,7 +20,6 @@ Point = tuple[int, int]
 
 LANE, READY_AT = 3, 15
 """Places in the rows of what was lent; the generation is the first."""
-_lane_of: Final = itemgetter(LANE)
 
 START: Final[Point] = (-(2**63), 0)
 WORTH_IT: Final = 1000
@@ -81,16 +78,18 @@ class Sight:
         lane.claims = 0
         lane.looked_back = now
 
-    def note(self, rows: Sequence[Row], now: int) -> None:
+    def note(
+        self, lanes: Sequence[int], moments: Sequence[int], generations: Sequence[int], now: int
+    ) -> None:
         """These were lent, each lane's in order."""
         self._now = now
-        amounts = Counter(map(_lane_of, rows))
-        for row in reversed(rows):
+        amounts = Counter(lanes)
+        for place in reversed(range(len(lanes))):
             if not amounts:
                 break
-            amount = amounts.pop(row[LANE], 0)
+            amount = amounts.pop(lanes[place], 0)
             if amount:
-                self.lent(row[LANE], amount, (row[READY_AT], row[0]))
+                self.lent(lanes[place], amount, (moments[place], generations[place]))
 
     def lent(self, number: int, amount: int, last: Point) -> None:
         lane = self._lanes.setdefault(number, _Lane())

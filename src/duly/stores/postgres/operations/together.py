@@ -20,6 +20,7 @@ from duly.lifecycle import (
     Done,
     Standing,
     Stop,
+    Verdict,
     conclude,
     error_of,
     fingerprint_of,
@@ -84,34 +85,41 @@ def bare_fences(settlements: Sequence[Settlement]) -> dict[str, str] | None:
 
     In one sweep, and without reading numbers only to write them again: it is done for every job.
     """
-    seeds: dict[str, str] = {}
-    given: list[tuple[str, int, str, int | None]] = []
-    for settlement in settlements:
-        _, epoch, nonce = settlement.fence
-        common, generation = parted(nonce)
-        seed = seeds.get(common) or seeds.setdefault(common, str(seed_of(common)))
-        if seed == "None" or not generation.isdecimal() or not _is_bare(settlement):
-            return None
-        given.append((generation, epoch, seed, stamp_or_none(settlement.started_at)))
-    generations, epochs, known, started = zip(*given, strict=True) if given else ((), (), (), ())
-    if len(set(generations)) < len(generations):
+    if not settlements:
+        return dict.fromkeys(("generations", "epochs", "seeds", "started"), "{}")
+    fences, verdicts, started, then, *_ = zip(*settlements, strict=True)
+    _, epochs, nonces = zip(*fences, strict=True)
+    commons, generations = parted(nonces)
+    seeds = {common: seed_of(common) for common in set(commons)}
+    if any(then) or not all(map(_keeps_nothing, _distinct(verdicts))) or None in seeds.values():
         return None
+    if len(set(generations)) < len(generations) or not all(map(str.isdecimal, generations)):
+        return None
+    moments = {moment: stamp_or_none(moment) for moment in set(started)}
     return {
         "generations": "{" + ",".join(generations) + "}",
-        "epochs": integers(epochs),
-        "seeds": "{" + ",".join(known) + "}",
-        "started": integers(started),
+        "epochs": _once(epochs),
+        "seeds": _once([seeds[common] for common in commons]),
+        "started": integers(map(moments.get, started)),
     }
 
 
+def _distinct(verdicts: Iterable[Verdict]) -> Iterable[Verdict]:
+    """Most bodies end with the very same one."""
+    return {id(verdict): verdict for verdict in verdicts}.values()
+
+
+def _once(values: Sequence[int | None]) -> str:
+    """An array of numbers; what all of them are is said once."""
+    return integers(values[:1] if len(set(values)) == 1 else values)
+
+
 def _is_bare(settlement: Settlement) -> bool:
-    verdict = settlement.verdict
-    return (
-        type(verdict) is Done
-        and verdict.result is None
-        and verdict.keep_result is None
-        and not settlement.then
-    )
+    return not settlement.then and _keeps_nothing(settlement.verdict)
+
+
+def _keeps_nothing(verdict: Verdict) -> bool:
+    return type(verdict) is Done and verdict.result is None and verdict.keep_result is None
 
 
 def _needs_care(settlement: Settlement, loan: Loan) -> bool:

@@ -18,7 +18,7 @@ from duly.stores.drive import Operation, Row, Statement
 from duly.stores.postgres.operations.arrays import integers
 from duly.stores.postgres.operations.fences import new_seed
 from duly.stores.postgres.operations.lanes import Track, serves
-from duly.stores.postgres.operations.lend import made_claims
+from duly.stores.postgres.operations.lot import FOUND, NOW, PROSPECTS, Lot
 from duly.stores.postgres.operations.sight import Point, Sight
 from duly.stores.postgres.operations.swift import Haste, Message, Outlook, Rest, Whole
 from duly.stores.postgres.operations.texts import statements
@@ -29,9 +29,6 @@ from duly.stores.tables.room import SOON, is_limited
 END: Final = statements("settle")["end_swiftly"]
 CONFIRM: Final = statements("settle")["confirm_swiftly"]
 LEND: Final = statements("lend")["lend_swiftly"]
-
-HEAD: Final = slice(-3, None)
-"""What the rows of `lend_swiftly` have in common: how many jobs were seen, the time, what comes next."""
 
 
 def ending(fences: Mapping[str, Any], outlook: Outlook) -> tuple[Statement, ...]:
@@ -128,17 +125,16 @@ class Turning:
 
     def _lent(self, plan: Plan, rows: list[Row]) -> Claimed | None:
         """What was lent; None if nothing could be, and the ordinary way may find why."""
-        seen, now, prospects = rows[0][HEAD]
-        lent = rows if rows[0][0] is not None else []
-        if now is None or (not lent and (plan.is_partial or seen)):
+        head = rows[0]
+        lot, found, now = Lot.read(rows, plan.seed, self._outlook.book), head[FOUND], head[NOW]
+        if now is None or (not lot.claims and (plan.is_partial or found)):
             self._haste.was_in_vain()
             return None
         self._haste.was_of_use()
-        self._sight.note(lent, now)
-        claims = made_claims(lent, plan.seed, self._outlook.book)
-        has_more = seen >= self._ask.limit or plan.is_partial
-        next_at = now if has_more else _next(now, prospects)
-        return Claimed(claims, instant_or_none(next_at), instant(now))
+        self._sight.note(lot.lanes, lot.moments, lot.generations, now)
+        has_more = found >= self._ask.limit or plan.is_partial
+        next_at = now if has_more else _next(now, head[PROSPECTS])
+        return Claimed(lot.claims, instant_or_none(next_at), instant(now))
 
 
 def _as_it_is(claimed: Claimed) -> Claimed:

@@ -89,48 +89,61 @@ with moment as materialized (
     cross join unnest(%(lanes)s::int4[], %(ranks)s::int4[], %(since)s::int8[], %(after)s::int8[])
         as lane (number, rank, since, after)
 ), seen as materialized (
-    select lane.number as lane, lane.rank, lane.since, lane.after, lane.now, next.has_serial
+    -- The first over several lanes; of one alone they need not be told apart.
+    select lane.number as lane, lane.since, lane.after, lane.now
     from lane
     cross join lateral (
-        select has_serial, ready_at, generation from {schema}.ready
+        select ready_at, generation from {schema}.ready
         where ready.lane = lane.number and (ready_at, generation) > (lane.since, lane.after)
             and ready_at <= lane.now
         order by ready_at, generation
         limit %(limit)s::int4) as next
+    where cardinality(%(lanes)s::int4[]) > 1
     order by lane.rank, next.ready_at, next.generation
     limit %(limit)s::int4
 ), share as materialized (
-    select lane, rank, since, after, now, count(*) as amount
-    from seen
-    where not exists (select 1 from seen where has_serial)
-    group by lane, rank, since, after, now
+    select lane, since, after, now, count(*) as amount from seen group by lane, since, after, now
+    union all
+    select number, since, after, now, %(limit)s::int4 from lane where cardinality(%(lanes)s::int4[]) = 1
 ), picked as materialized (
-    select share.rank, next.place, next.generation
+    select next.*
     from share
     cross join lateral (
-        select ready.ctid as place, ready.generation from {schema}.ready
+        select ready.ctid as place, ready.generation, ready.has_serial from {schema}.ready
         where ready.lane = share.lane and (ready_at, generation) > (share.since, share.after)
-            and ready_at <= share.now and not has_serial
+            and ready_at <= share.now
         order by ready_at, generation
         limit share.amount
         for update skip locked) as next
+), found as materialized (
+    select count(*) as amount, coalesce(bool_or(has_serial), false) as has_serials from picked
+), taken as materialized (
+    select place, generation from picked where not (select has_serials from found)
 ), chosen as materialized (
-    select picked.rank, job.*
-    from picked
-    cross join lateral (
-        select generation, id, epoch + 1 as epoch, lane, key, arguments, attempt, crashes, deferrals, cycle,
-            is_suspect, due, tick, first_failure, context, ready_at, keep_done
-        from {schema}.job where job.generation = picked.generation offset 0) as job
+    select generation, id, epoch + 1 as epoch, lane, key, arguments, attempt, crashes, deferrals, cycle,
+        is_suspect, due, tick, first_failure, context, ready_at, keep_done,
+        (epoch, attempt, crashes, deferrals, cycle, due) = (0, 0, 0, 0, 0, ready_at) and not is_suspect
+            and key is null and tick is null and first_failure is null as is_first
+    from {schema}.job
+    where generation = any (array(select generation from taken))
+    order by ready_at, generation
 ), lent as (
     insert into {schema}.running (generation, seed, keep_done, lane, worker, epoch)
     select generation, %(seed)s::int8, keep_done, lane, worker, epoch from chosen cross join plain
 ), gone as (
-    delete from {schema}.ready where ctid = any (array(select place from picked))
+    delete from {schema}.ready where ctid = any (array(select place from taken))
 )
-select generation, id, epoch, lane, key, arguments, attempt, crashes, deferrals, cycle, is_suspect, due, tick,
-    first_failure, context, ready_at, null, (select is_confirmed from moment), (select count(*) from seen),
-    (select now from plain),
-    case when (select count(*) from seen) < %(limit)s::int4 then (
+-- Jobs lent for the first time differ in little, and are told in one row; the others follow. What they differ in
+-- is told as lists, and once where all agree. No text of ours has the border between two in it.
+select null::int8 as generation, null::text as id, null::int4 as epoch, null::int4 as lane, null::text as key,
+    string_agg(arguments, E'\uffff,') as arguments, null::int4 as attempt, null::int4 as crashes,
+    null::int4 as deferrals, null::int4 as cycle, null::bool as is_suspect, null::int8 as due, null::int8 as tick,
+    null::int8 as first_failure, string_agg(context, E'\uffff,') as context, null::int8 as ready_at,
+    null::text as serial, array_agg(id) as ids, array_agg(generation)::text as generations,
+    case when min(lane) = max(lane) then array[min(lane)] else array_agg(lane) end as lanes,
+    case when min(ready_at) = max(ready_at) then array[min(ready_at)] else array_agg(ready_at) end as moments,
+    (select is_confirmed from moment), (select amount from found), (select now from plain),
+    case when (select amount from found) < %(limit)s::int4 then (
         select json_build_array(
             (select min(next.ready_at)
                 from lane
@@ -141,9 +154,13 @@ select generation, id, epoch, lane, key, arguments, attempt, crashes, deferrals,
             (select min(lease_until - boot) from {schema}.worker cross join plain
                 where number <> plain.worker and number in (select worker from {schema}.running)))::text)
     end
-from (values (true)) as always (is_there)
-left join chosen on always.is_there
-order by rank, ready_at, generation
+from chosen
+where is_first
+union all
+select generation, id, epoch, lane, key, arguments, attempt, crashes, deferrals, cycle, is_suspect, due, tick,
+    first_failure, context, ready_at, null, null, null, null, null, null, null, null, null
+from chosen
+where not is_first
 
 -- name: peek
 with lane as materialized (

@@ -77,34 +77,33 @@ select generation from gone
 -- name: end_swiftly
 -- All of them done, with nothing to keep and no serial, or (by a division by zero) nothing at all: when one was
 -- lost, or the store is being moved. Whether somebody spoke of them is asked by the next statement.
-with given as materialized (
-    select *
+-- What all have in common is given once. A full join cannot be done by comparing each with each.
+with gone as (
+    delete from {schema}.running
+    where generation = any (%(generations)s::int8[]) and serial is null
+    returning generation, epoch, seed, keep_done, lane, worker
+), given as materialized (
+    select generation, started_at, coalesce(epoch, (%(epochs)s::int4[])[1]) as epoch,
+        coalesce(seed, (%(seeds)s::int8[])[1]) as seed
     from unnest(%(generations)s::int8[], %(epochs)s::int4[], %(seeds)s::int8[], %(started)s::int8[])
         as given (generation, epoch, seed, started_at)
+), met as materialized (
+    select gone.*, given.started_at, gone.epoch = given.epoch and gone.seed = given.seed as is_ours
+    from gone full join given on gone.generation = given.generation
 ), moment as materialized (
     select coalesce(%(now)s::int8, {beginning}) as now
-), held as materialized (
-    select running.place, given.generation, given.epoch, given.seed, given.started_at, running.keep_done,
-        running.lane, running.worker
-    from given
-    cross join lateral (
-        select ctid as place, running.* from {schema}.running
-        where running.generation = given.generation offset 0) as running
-    where running.epoch = given.epoch and running.seed = given.seed and running.serial is null
-), gone as (
-    delete from {schema}.running using held where running.ctid = held.place
-    returning held.generation, held.epoch, held.seed, held.started_at, held.keep_done, held.lane, held.worker
 ), ended as (
     insert into {schema}.ended (generation, finished_at, forget_at, seed, started_at, lane, epoch, worker, state,
         event)
     select generation, now, now + keep_done, seed, started_at, lane, epoch, worker, 'done', 'done'
-    from gone cross join moment
+    from met cross join moment
+    where is_ours
 )
 select 1 / (
-    count(*) = cardinality(%(generations)s::int8[])
+    coalesce(bool_and(coalesce(is_ours, false)), true)
     and not exists (select 1 from {schema}.house)
     and not exists (select 1 from {schema}.migration where oldest_code > %(level)s::int4))::int4
-from gone
+from met
 
 -- name: confirm_swiftly
 -- Where no claim follows: nobody has spoken of what was settled just before, or a division by zero undoes it.
