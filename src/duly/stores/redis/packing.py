@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from itertools import chain
 from json.encoder import encode_basestring
 from typing import Any, Final
@@ -120,16 +121,20 @@ def parcel_values(parcel: Parcel) -> list[Any]:
 
 
 def ending_values(settlements: Sequence[Settlement]) -> dict[str, Any]:
-    """Settlements, for `settle_all`: all in one flat list, and in whole those that say more than "done"."""
-    ends: list[Any] = []
+    """Settlements, for `settle_all`: ids by what they share, and in whole those that say more than "done"."""
+    groups: list[list[Any]] = []
     others: list[Any] = []
-    for place, settlement in enumerate(settlements, 1):
-        (job_id, epoch, nonce), verdict, started_at, then, *_ = settlement
-        ends += (job_id, epoch, nonce, stamp_or_false(started_at))
+    ids: list[str] = []
+    shared: tuple[int, str, datetime | None] | None = None
+    for place, ((job_id, epoch, nonce), verdict, started_at, then, *_) in enumerate(settlements, 1):
+        if (epoch, nonce, started_at) != shared:
+            shared, ids = (epoch, nonce, started_at), []
+            groups.append([epoch, nonce, stamp_or_false(started_at), ids])
+        ids.append(job_id)
         is_short = type(verdict) is Done and verdict.result is None and not (verdict.keep_result or then)
         if not is_short:
-            others.append([place, settlement_values(settlement)])
-    return {"ends": ends, "others": others}
+            others.append([place, settlement_values(settlements[place - 1])])
+    return {"ends": groups, "others": others}
 
 
 def settlement_values(settlement: Settlement) -> list[Any]:
@@ -246,33 +251,26 @@ def read_card(text: str, seen_at: int) -> WorkerCard:
 
 
 def read_claims(lent: Sequence[Sequence[Any]], nonce: str) -> list[Claim]:
-    """Claims, as `show_claims` writes them; spelled out and in one go, since every job comes this way."""
+    """Claims, as `show_claims` writes them: in turn what some have in common, and what is each one's own."""
+    claims: list[Claim] = []
+    for shared, each in zip(lent[::2], lent[1::2], strict=True):
+        claims += _alike(shared, each, nonce)
+    return claims
+
+
+def _alike(shared: Sequence[Any], each: Sequence[Any], nonce: str) -> list[Claim]:
+    """Spelled out and in one go, since every job comes this way."""
+    task, queue, key, attempt, crashes, deferrals, cycle, is_suspect, tick_at, failed_at, epoch = shared
+    tick, first_failure = instant_or_none(tick_at), instant_or_none(failed_at)
+    own = iter(each)
     return [
         Claim._make(
             (
-                job_id,
-                epoch,
-                nonce,
-                task,
-                queue,
-                key,
-                generation,
-                arguments,
-                attempt,
-                crashes,
-                deferrals,
-                cycle,
-                is_suspect,
-                instant(due),
-                None if tick is None else instant(tick),
-                None if first_failure is None else instant(first_failure),
-                context,
+                job_id, epoch, nonce, task, queue, key, generation, arguments, attempt, crashes, deferrals,
+                cycle, is_suspect, instant(due), tick, first_failure, context,
             )
         )
-        for (
-            job_id, task, queue, key, attempt, crashes, deferrals, cycle, is_suspect, due, tick,
-            first_failure, arguments, context, epoch, generation,
-        ) in lent
+        for job_id, generation, due, arguments, context in zip(own, own, own, own, own, strict=True)
     ]  # fmt: skip
 
 

@@ -17,8 +17,7 @@ for _, row in ipairs(is_late and {} or recovery.loans_of(given.worker)) do
 end
 rows.sort(strays)
 for place, row in ipairs(strays) do
-    local at = #ends
-    ends[at + 1], ends[at + 2], ends[at + 3], ends[at + 4] = row.id, row.epoch, row.nonce, false
+    ends[place] = { row.epoch, row.nonce, false, { row.id } }
     releases[place] = {
         place,
         { row.id, row.epoch, row.nonce, "release", false, {}, false, "its claim was never received" },

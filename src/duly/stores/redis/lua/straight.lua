@@ -21,17 +21,16 @@ local lane = format("%d:", values[4]) .. group
 local due = values[7] or (values[8] and now + values[8]) or now
 local tick = values[19] or nil
 local due_shown = whole(due)
-local shown = "null,0,0,0,0,false," .. due_shown .. "," .. show(tick) .. ",null"
+local shown = "null,0,0,0,0,false," .. show(tick) .. ",null"
 local pack = cmsgpack.pack
-local rest = pack(0, 0, 0, due, nil, nil, nil, now, nil, nil, values[11], values[12], values[18], values[17],
-    tick, values[15], nil)
+local head = pack("waiting", 0, lane, values[16], 0, 0, nil, "-", "", "", nil)
+local rest = pack(0, 0, 0, nil, nil, nil, now, nil, nil, values[11], values[12], values[18], values[17], tick, values[15], nil)
 local last = call("HINCRBY", prefix .. "meta", "last", #ids) - #ids
 for place = 1, #ids do
     local id, generation = ids[place], last + place
     local number = format("%016d", generation)
     states[2 * place - 1] = id
-    states[2 * place] = pack("waiting", 0, lane, 0, 0, nil, "-", "", "", nil, generation, generation, 0, due, values[16],
-        nil, shown, rest, generation % 256)
+    states[2 * place] = head .. pack(shown, due, generation, due, 0, nil, rest, number, generation % 128)
     ready[2 * place - 1], ready[2 * place] = due_shown, number .. id
     numbers[2 * place - 1], numbers[2 * place] = number, id
 end

@@ -69,7 +69,8 @@ do
 
     -- As it was when this claim would have come to it: later loans did not count yet, and a full claim stops.
     local function is_behind(place, runs, per_key, limit)
-        if lending.count >= limit and (lending.count == 0 or is_later(place, lending)) then
+        local count, last = lending.standing()
+        if count >= limit and (count == 0 or is_later(place, last)) then
             return false
         end
         for _, other in ipairs(places) do

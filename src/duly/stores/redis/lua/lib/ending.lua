@@ -2,12 +2,13 @@
 
 local ending = {}
 do
-    local WIDTH = 4 -- values of an end that has nothing more to say: id, epoch, nonce, started_at
-
     local function load(ends, settlements)
-        local ids = {}
-        for at = 1, #ends, WIDTH do
-            ids[#ids + 1] = ends[at]
+        local ids, count = {}, 0
+        for _, group in ipairs(ends) do
+            for _, id in ipairs(group[4]) do
+                count = count + 1
+                ids[count] = id
+            end
         end
         for _, settlement in pairs(settlements) do
             for _, request in ipairs(settlement[6]) do
@@ -25,25 +26,29 @@ do
         return settlements
     end
 
-    -- All ends stand in one flat list: a table for each took the server longer than reading them. Of those with
-    -- more to say than "done" the whole settlement is among the others, with its place.
+    -- Ends come in groups: epoch, nonce and start that they have in common, and their ids. A table or four values
+    -- for each took the server longer than reading them. Of those with more to say than "done" the whole settlement
+    -- is among the others, with its place in all the groups.
     -- The answers, as JSON, in the order of the ends; none if all of them are settled.
     function ending.settle_all(worker, ends, others)
         local settlements = by_place(others)
         load(ends, settlements)
-        local answers, is_unanimous = {}, true
-        for at = 1, #ends, WIDTH do
-            local place = (at + WIDTH - 1) / WIDTH
-            local id, epoch, nonce, started_at, said = ends[at], ends[at + 1], ends[at + 2], ends[at + 3], settlements[place]
-            local answer = "settled"
-            if not house.hears() then -- everything stands still: only late verdicts can come
-                answer = "lost"
-            elseif said or not plain.finish(id, epoch, nonce, started_at) then
-                answer = need("settling").settle_one(said or { id, epoch, nonce, "done", started_at }, worker)
+        local answers, place, is_unanimous, hears = {}, 0, true, house.hears()
+        for _, group in ipairs(ends) do
+            local epoch, nonce, started_at = group[1], group[2], group[3]
+            local fence = plain.fence_of(epoch, nonce, started_at)
+            for _, id in ipairs(group[4]) do
+                place = place + 1
+                local answer, said = "settled", settlements[place]
+                if not hears then -- everything stands still: only late verdicts can come
+                    answer = "lost"
+                elseif said or not plain.finish(id, fence) then
+                    answer = need("settling").settle_one(said or { id, epoch, nonce, "done", started_at }, worker)
+                end
+                answers[place] = answer
+                is_unanimous = is_unanimous and answer == "settled"
             end
-            answers[place] = '"' .. answer .. '"'
-            is_unanimous = is_unanimous and answer == "settled"
         end
-        return is_unanimous and "[]" or "[" .. concat(answers, ",") .. "]"
+        return is_unanimous and "[]" or '["' .. concat(answers, '","') .. '"]'
     end
 end

@@ -1,12 +1,15 @@
 -- lending: never two valid leases on one job, never one that is not yet due. Whole lanes are skipped or
 -- read from their head, so the cost of a claim follows what it lends and not what waits.
 
-local lending = { count = 0 }
+local lending = {}
 do
     local SLACK = 16 -- rows read per lane beyond its share, so that an uneven backlog rarely needs another look
 
     local ask
-    local ids, lent_from, middles, tails, rows = {}, {}, {}, {}, {} -- what is lent: claims as text, or rows
+    local ids, count = {}, 0 -- what is lent
+    local pieces, rows = {}, {} -- claims as text, four pieces each; or rows, of which there is no text yet
+    local head, shown -- of the last one
+    local last = {} -- where it stood in the order of lending
 
     -- A worker that claims has a lease, even before its first beat; a lease in force is left alone.
     local function hold_lease()
@@ -89,32 +92,48 @@ do
         return first
     end
 
-    -- One more is lent; where it stood in the order of lending is what later decisions ask for.
-    function lending.record(id, lane, ready_at, generation)
-        lending.count = lending.count + 1
-        lending.priority, lending.ready_at, lending.generation = lane.priority, ready_at, generation
-        ids[lending.count] = id
+    -- How many are lent, and where the last of them stood in the order of lending.
+    function lending.standing()
+        return count, last
     end
 
     function lending.record_row(row, lane)
-        lending.record(row.id, lane, row.ready_at, row.generation)
-        rows[lending.count] = row
+        count = count + 1
+        ids[count], rows[count], head = row.id, row, nil
+        last.priority, last.ready_at, last.generation = lane.priority, row.ready_at, row.generation
+    end
+
+    -- What the claim at this place and some that follow it have in common.
+    local function open_group(lane, in_common, epoch, place)
+        place = place or count
+        local before = place == 1 and "[" or "],["
+        pieces[4 * place - 3] = before .. lane.introduced .. in_common .. format(",%d],[", epoch)
     end
 
     local function lend_plain(id, lane)
-        local shown, tail, ready_at, generation = plain.lend(id, lane, ask.worker, ask.nonce)
-        if shown then
-            lending.record(id, lane, ready_at, generation)
-            lent_from[lending.count], middles[lending.count], tails[lending.count] = lane.introduced, shown, tail
+        local its_head, its_shown, due, generation, ready_at = plain.lend(id, lane, ask.worker, ask.nonce)
+        if not its_head then
+            return false
         end
-        return shown ~= nil
+        count = count + 1
+        ids[count] = id
+        local at = 4 * count
+        if its_head == head and its_shown == shown then
+            pieces[at - 3] = ","
+        else
+            head, shown = its_head, its_shown
+            open_group(lane, shown, head.epoch)
+        end
+        pieces[at - 2], pieces[at - 1] = json(id), format(",%d,%d,", generation, due)
+        last.priority, last.ready_at, last.generation = lane.priority, ready_at, generation
+        return true
     end
 
     -- The head of a lane leaves the ready set, or shows that its task may start nothing more.
     local function consider(stream)
         local lane, id = stream.lane, stream.ids[stream.at]
         stream.at = stream.at + 1
-        local is_lent = not lanes.is_limited(lane.task) and lend_plain(id, lane)
+        local is_lent = not stream.is_limited and lend_plain(id, lane)
         if is_lent or need("candidates").has_left(id, lane, ask) then
             -- All before the first refusal have left, so what goes is always the head of the lane.
             stream.left = stream.left + 1
@@ -123,14 +142,24 @@ do
         end
     end
 
+    local function lend_alone(stream)
+        while count < ask.limit and not is_exhausted(stream, ask.limit - count) do
+            consider(stream)
+        end
+    end
+
     local function lend_from(streams)
         local rivals = #streams
         for _, stream in ipairs(streams) do
-            stream.is_alone = rivals == 1
+            stream.is_alone, stream.is_limited = rivals == 1, lanes.is_limited(stream.lane.task)
         end
-        while lending.count < ask.limit do
-            local wanted = ask.limit - lending.count
-            local share = rivals == 1 and wanted or math.ceil(wanted / rivals) + SLACK
+        if rivals == 1 then -- most often; which of them is first took a tenth of a claim to find out
+            lend_alone(streams[1])
+            return
+        end
+        while count < ask.limit do
+            local wanted = ask.limit - count
+            local share = math.ceil(wanted / rivals) + SLACK
             local stream = first_of(streams, share)
             if not stream then
                 return
@@ -171,27 +200,27 @@ do
         end
     end
 
-    -- In pieces that are joined once for all claims: each longer text on the way would be hashed and kept.
-    local function show_claim(pieces, at, place, body)
-        local row = rows[place]
-        pieces[at + 1], pieces[at + 2] = at == 0 and "[" or ",[", json(ids[place])
-        pieces[at + 3] = row and naming.lane_named(row.lane).introduced or lent_from[place]
-        pieces[at + 4], pieces[at + 5], pieces[at + 6] = row and row.shown or middles[place], ",", body
-        pieces[at + 7] = row and format(",%d,%d]", row.epoch, row.generation) or tails[place]
-        return at + 7
+    -- Only now is it known what became of it.
+    local function show_row(row, place)
+        open_group(naming.lane_named(row.lane), row.shown, row.epoch, place)
+        pieces[4 * place - 2], pieces[4 * place - 1] = json(row.id), format(",%d,%d,", row.generation, row.due)
     end
 
+    -- In turn: what some that follow each other have in common, and id, generation, due and body of each. The pieces
+    -- are joined once for all claims: each longer text on the way would be hashed and kept.
     local function show_claims()
-        local pieces, at = {}, 0
-        for first = 1, lending.count, PORTION do
-            local last = math.min(first + PORTION - 1, lending.count)
-            local bodies = call("HMGET", prefix .. "body", unpack(ids, first, last))
-            for place = first, last do
+        for place, row in pairs(rows) do
+            show_row(row, place)
+        end
+        for first = 1, count, PORTION do
+            local final = math.min(first + PORTION - 1, count)
+            local bodies = call("HMGET", prefix .. "body", unpack(ids, first, final))
+            for place = first, final do
                 -- A body deleted by hand: such arguments fail the run.
-                at = show_claim(pieces, at, place, bodies[place - first + 1] or '"",""')
+                pieces[4 * place] = bodies[place - first + 1] or '"",""'
             end
         end
-        return "[" .. concat(pieces) .. "]"
+        return "[" .. concat(pieces) .. (count > 0 and "]]" or "]")
     end
 
     -- The claims, when asking again may find more, and the time, as JSON.
@@ -210,7 +239,7 @@ do
         end
         flush()
         local moment = now
-        if not has_more and lending.count < ask.limit then
+        if not has_more and count < ask.limit then
             moment = openings.next_for(ask.worker)
         end
         lanes.write_starts()

@@ -24,7 +24,7 @@ do
                 task = task,
                 queue = queue,
                 ready = "ready:" .. name,
-                introduced = "," .. json(task) .. "," .. json(queue) .. ",",
+                introduced = json(task) .. "," .. json(queue) .. ",",
             }
             lanes[name] = lane
         end

@@ -12,9 +12,9 @@ do
         local rest = row.rest
         if not rest then
             rest = {}
-            rest.crashes, rest.deferrals, rest.cycle, rest.due, rest.first_failure, rest.superseded_by, rest.wish, rest.created_at, rest.expires_at, rest.key, rest.overlap, rest.per_key, rest.perpetual, rest.keep_failed, rest.tick, rest.delivery, rest.expires_after =
+            rest.crashes, rest.deferrals, rest.cycle, rest.first_failure, rest.superseded_by, rest.wish, rest.created_at, rest.expires_at, rest.key, rest.overlap, rest.per_key, rest.perpetual, rest.keep_failed, rest.tick, rest.delivery, rest.expires_after =
                 cmsgpack.unpack(row.packed_rest)
-            rest.was_expires_at = rest.expires_at
+            rest.due, rest.was_expires_at = row.due, rest.expires_at
             row.rest = rest
         end
         return rest
@@ -40,14 +40,27 @@ do
         row.has_expiry = band(flags, EXPIRES) > 0
     end
 
+    -- A line of its history, as it is shown.
+    local function line_of(row, at, event, started_at, words)
+        return concat({
+            "[" .. whole(at),
+            json(event),
+            format("%d,%d,%d", row.epoch, row.generation, row.attempt),
+            json(row.worker),
+            show(started_at or nil),
+            json(words) .. "]",
+        }, ",")
+    end
+
     local function unpack_row(id, text)
-        local state, flags, lane, epoch, lines, finished_at, nonce, worker, reason, story, generation, born, attempt, ready_at, keep_done, serial, shown, packed_rest =
+        local state, flags, lane, keep_done, epoch, lines, finished_at, nonce, worker, reason, story, shown, due, generation, ready_at, attempt, serial, packed_rest, born =
             cmsgpack.unpack(text)
         local row = {
             id = id,
             state = state,
             generation = generation,
-            born = born,
+            born = tonumber(born),
+            due = due,
             epoch = epoch,
             lines = lines,
             attempt = attempt,
@@ -68,6 +81,9 @@ do
             was_worker = worker,
             was_generation = generation,
         }
+        if story ~= nil and type(story) ~= "string" then -- by plain: when the run started is all that only it knew
+            row.story = line_of(row, finished_at, "done", story, "")
+        end
         if flags ~= 0 then
             unpack_flags(row, flags)
             row.was_parked = row.is_parked
@@ -94,7 +110,6 @@ do
         local numbers = format("%d,%d,%d,%d,", row.attempt, rest.crashes, rest.deferrals, rest.cycle)
         return concat({
             show(rest.key) .. "," .. numbers .. (row.is_suspect and "true" or "false"),
-            whole(rest.due),
             show(rest.tick),
             show(rest.first_failure),
         }, ",")
@@ -104,12 +119,11 @@ do
         local rest = row.rest
         row.has_orders = rest.superseded_by ~= nil or rest.wish ~= nil
         row.has_expiry = rest.expires_at ~= nil
-        row.shown = shown_of(row, rest)
+        row.due, row.shown = rest.due, shown_of(row, rest)
         row.packed_rest = cmsgpack.pack(
             rest.crashes,
             rest.deferrals,
             rest.cycle,
-            rest.due,
             rest.first_failure,
             rest.superseded_by,
             rest.wish,
@@ -134,6 +148,7 @@ do
             row.state,
             flags_of(row),
             row.lane,
+            row.keep_done,
             row.epoch,
             row.lines,
             row.finished_at,
@@ -141,15 +156,15 @@ do
             row.worker,
             row.reason,
             row.story,
-            row.generation,
-            row.born,
-            row.attempt,
-            row.ready_at,
-            row.keep_done,
-            row.serial,
             row.shown,
+            row.due,
+            row.generation,
+            row.ready_at,
+            row.attempt,
+            row.serial,
             row.packed_rest,
-            row.generation % 256 -- `plain` says why
+            format("%016d", row.born),
+            row.born % 128 -- `plain` says why
         )
     end
 
@@ -204,14 +219,7 @@ do
 
     -- The first line is kept in the row, which most jobs never outgrow; later ones in a list.
     function rows.note(row, event, words, started_at)
-        local line = concat({
-            "[" .. whole(now),
-            json(event),
-            format("%d,%d,%d", row.epoch, row.generation, row.attempt),
-            json(row.worker),
-            show(started_at or nil),
-            json(words) .. "]",
-        }, ",")
+        local line = line_of(row, now, event, started_at, words)
         row.lines = row.lines + 1
         dirty[row.id] = row
         if row.lines == 1 then

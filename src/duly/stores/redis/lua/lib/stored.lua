@@ -9,18 +9,12 @@ local stored = {
 do
     local texts = stored.texts
 
-    function stored.is_untouched(id)
-        local text = texts[id]
-        return text and text ~= true
-    end
-
     -- Read many with few commands.
     function stored.load(ids)
         local missing, count = {}, 0
         for place = 1, #ids do
             local id = ids[place]
-            if texts[id] == nil then
-                texts[id] = false
+            if texts[id] == nil then -- one that comes twice is read twice
                 count = count + 1
                 missing[count] = id
             end
