@@ -27,6 +27,10 @@ class Trial(Statement):
     """One that may fail, which the operation then hears of: an SQLite store throws the error into it."""
 
 
+class Counted(Statement):
+    """One that changes rows: an SQLite store answers with their number, which saves asking for it."""
+
+
 Steps = Generator[Statement, Sequence[Row], T]
 
 

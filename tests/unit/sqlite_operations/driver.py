@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from duly.clock import Clock
-from duly.stores.drive import Operation
+from duly.stores.drive import Counted, Operation
 from duly.stores.sqlite.migrate import CREATE
 from duly.stores.sqlite.operations import Operations
 
@@ -51,8 +51,9 @@ class PlainStore(Operations):
             statement = next(steps)
             while True:
                 self.texts.append(statement.text)
-                rows = self.connection.execute(statement.text, statement.parameters).fetchall()
-                statement = steps.send(rows)
+                cursor = self.connection.execute(statement.text, statement.parameters)
+                is_counted = isinstance(statement, Counted)
+                statement = steps.send([(cursor.rowcount,)] if is_counted else cursor.fetchall())
         except StopIteration as stop:
             answer: T = stop.value
             return answer

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from duly.ids import new_nonce
-from duly.stores.drive import Operation, Trial
+from duly.stores.drive import Counted, Operation, Row, Statement, Trial
 from duly.stores.sqlite.address import Address, Durability
 from duly.stores.sqlite.faults import is_busy
 from duly.stores.sqlite.journal import SIZE_KEPT
@@ -94,7 +94,7 @@ def perform(cursor: sqlite3.Cursor, operation: Operation[T], spell: Spell) -> T:
         statement = next(steps)
         while True:
             try:
-                rows = cursor.execute(spell(statement.text), statement.parameters).fetchall()
+                rows = _answer(cursor, spell(statement.text), statement)
             except sqlite3.Error as error:
                 if not isinstance(statement, Trial):
                     raise
@@ -104,6 +104,11 @@ def perform(cursor: sqlite3.Cursor, operation: Operation[T], spell: Spell) -> T:
     except StopIteration as stop:
         result: T = stop.value
         return result
+
+
+def _answer(cursor: sqlite3.Cursor, text: str, statement: Statement) -> list[Row]:
+    cursor.execute(text, statement.parameters)
+    return [(cursor.rowcount,)] if type(statement) is Counted else cursor.fetchall()
 
 
 def pause_briefly() -> None:

@@ -1,4 +1,7 @@
-"""How a batch travels into one statement: as JSON text that the statement reads with json_each."""
+"""How a batch travels into one statement, and rows out of one: as JSON text.
+
+A statement reads it with json_each, and makes it with json_group_array.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,18 @@ from typing import Any, Final
 _encode: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
+_decode: Final = json.JSONDecoder().decode
+
+
 def pack(values: Sequence[Any]) -> str:
     """One JSON array."""
     return _encode(values)
+
+
+def unpack(text: str) -> list[Any]:
+    """What one JSON array holds."""
+    values: list[Any] = _decode(text)
+    return values
 
 
 def is_cut_short(batch: str) -> bool:

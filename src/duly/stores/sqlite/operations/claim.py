@@ -7,20 +7,20 @@ the cost of a claim follows what it lends and not what waits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from itertools import groupby
-from operator import attrgetter
-from typing import Final, NamedTuple
+from itertools import chain, groupby
+from typing import Any, Final, NamedTuple
 
 from duly.ids import new_nonce
 from duly.job import Claim
 from duly.stores.contract import Ask, Claimed
 from duly.stores.drive import Statement, Steps
-from duly.stores.sqlite.operations.batch import pack
+from duly.stores.sqlite.operations.batch import pack, unpack
 from duly.stores.sqlite.operations.intake import absorb
-from duly.stores.sqlite.operations.lanes import FOREVER, SQL, Holds, Track, read_room, serves
-from duly.stores.sqlite.operations.recover import Borrower, borrowers, expire, recover
+from duly.stores.sqlite.operations.lanes import SQL, read_room, serves
+from duly.stores.sqlite.operations.look import FOREVER, Borrower, Holds, Look, Track
+from duly.stores.sqlite.operations.recover import expire, recover
 from duly.stores.sqlite.operations.world import World
 from duly.stores.tables.instants import instant, instant_or_none, span
 from duly.stores.tables.room import SOON, Room
@@ -33,64 +33,100 @@ Place = tuple[int, int, int]
 
 
 class Candidate(NamedTuple):
-    """A ready job, as `ready` reads it: sorted by its first two fields within one rank."""
+    """A ready job: sorted by its first two fields within one rank."""
 
     ready_at: int
     generation: int
     id: str
     epoch: int
+    arguments: str
+    due: int
+    context: str
     task: str
     queue: str
     key: str | None
-    arguments: str
     attempt: int
     crashes: int
     deferrals: int
     cycle: int
     is_suspect: int
-    due: int
     tick: int | None
     first_failure: int | None
-    context: str
     serial: str | None
     per_key: int
 
 
-TASK: Final = attrgetter("task")
-SERIAL: Final = attrgetter("serial")
+PLAIN: Final = (None, 0, 0, 0, 0, 0, None, None, None, 0)
+"""What a job has from `key` on that was never tried and has no key; `ready` leaves it out."""
+
+
+class Reading(NamedTuple):
+    """The first ready jobs of a track, in their order, as `ready` packs them: the last field is the rest."""
+
+    track: Track
+    rows: list[list[Any]]
+    is_plain: bool
+    """None of them has a rest."""
+
+    def candidates(self) -> list[Candidate]:
+        lane = (self.track.task, self.track.queue)
+        return [Candidate._make((*row[:-1], *lane, *(row[-1] or PLAIN))) for row in self.rows]
+
+    def claims(self, nonce: str) -> list[Claim]:
+        """Of plain ones. Spelled out and in one go: this is where a claim spends its Python."""
+        instants = _Instants()
+        queue, task, *_ = self.track
+        return [
+            Claim._make(
+                (
+                    job_id, epoch, nonce, task, queue, None, generation, arguments, 0, 0, 0, 0, False,
+                    instants[due], None, None, context,
+                )
+            )
+            for _, generation, job_id, epoch, arguments, due, context, _ in self.rows
+        ]  # fmt: skip
 
 
 def claim(world: World, ask: Ask) -> Steps[Claimed]:
     yield from absorb(world)
-    yield from _be_present(world, ask)
-    borrowing = yield from borrowers(world)
-    if ask.takes_over:
-        yield from recover(world, borrowing)
-    yield from expire(world, ask)
-    holds = yield from Holds.read(world)
-    served = [track for values in (yield Statement(SQL["lanes"])) if _is_served(ask, track := Track(*values))]
-    moving = [track for track in served if holds.on(ask.lanes[track.task], track.queue) is None]
+    look = yield from _look_around(world, ask)
+    served = [track for track in look.tracks if serves(ask, track.task, track.queue)]
+    moving = [track for track in served if look.holds.on(ask.lanes[track.task], track.queue) is None]
     ready = [track for track in moving if track.first_ready_at <= world.now]
-    workers = [borrower.worker for borrower in borrowing]
+    workers = [borrower.worker for borrower in look.borrowers]
     room = yield from read_room(world, ask, {track.task for track in ready}, workers)
     loan = Loan(world, ask, room)
     yield from loan.lend(ready)
     if loan.is_full:
         return Claimed(loan.claims, world.moment.instant, world.moment.instant)
-    moments = _held_until(ask, holds, served)
+    moments = _held_until(ask, look.holds, served)
     moments += yield from _openings(world, room, moving)
-    moments += _leases(world, ask, borrowing)
+    moments += _leases(world, ask, look.borrowers)
     return Claimed(loan.claims, instant_or_none(min(moments, default=None)), world.moment.instant)
+
+
+def _look_around(world: World, ask: Ask) -> Steps[Look]:
+    """The look that holds when lending begins: what must be done first is done, and looked at again."""
+    look = yield from Look.read(world, ask.worker)
+    if not look.is_present:
+        yield from _be_present(world, ask)
+        look = yield from Look.read(world, ask.worker)
+    dead = [one for one in look.borrowers if ask.takes_over and not one.has_lease(world.moment.boot)]
+    late = [(queue, task) for queue, task in look.late if serves(ask, task, queue)]
+    if not dead and not late:
+        return look
+    yield from recover(world, dead)
+    if dead:  # what was taken back may have come too late meanwhile
+        look = yield from Look.read(world, ask.worker)
+        late = [(queue, task) for queue, task in look.late if serves(ask, task, queue)]
+    yield from expire(world, late)
+    return (yield from Look.read(world, ask.worker))
 
 
 def _be_present(world: World, ask: Ask) -> Steps[None]:
     lease_until = world.moment.boot + span(ask.lease)
     presence = {"worker": ask.worker, "now": world.now, "lease_until": lease_until}
     yield Statement(SQL["present"], presence | world.moment.lease())
-
-
-def _is_served(ask: Ask, track: Track) -> bool:
-    return serves(ask, track.task, track.queue)
 
 
 class Loan:
@@ -103,7 +139,10 @@ class Loan:
         self._room = room
         self._nonce = new_nonce()
         self._refused: set[str] = set()
-        self._lent: list[tuple[int, Sequence[Candidate]]] = []
+        self._last: Place | None = None
+        """Where the job stood that was lent last."""
+        self._serials: list[tuple[Place, str]] = []
+        """Of what was lent, as far as it has one."""
 
     @property
     def is_full(self) -> bool:
@@ -126,18 +165,27 @@ class Loan:
 
     def _round(self, rank: int, tracks: list[Track]) -> Steps[list[Track]]:
         """Lend what is surely next; answers the tracks that may hold more."""
-        rows: list[Candidate] = []
+        readings: list[Reading] = []
         horizon: tuple[int, int] | None = None
         for track in tracks:
             share = self._share(track, len(tracks))
-            found = yield Statement(SQL["ready"], self._range(track, share))
-            rows += map(Candidate._make, found)
-            if len(found) == share:  # beyond its last row another may lie: nothing later is surely next
-                horizon = min(horizon or found[-1][:2], found[-1][:2])
-        if len(tracks) > 1:
-            rows.sort()
-        yield from self._serve(rank, [row for row in rows if horizon is None or row[:2] <= horizon])
+            reading = yield from self._read(track, share)
+            readings.append(reading)
+            if len(reading.rows) == share:  # another may lie beyond: nothing later is surely next
+                last = reading.rows[-1]
+                horizon = min(horizon or (last[0], last[1]), (last[0], last[1]))
+        if len(readings) == 1 and readings[0].is_plain and self._room.left(tracks[0].task) is None:
+            yield from self._write(rank, readings[0].rows, readings[0].claims(self._nonce))
+        else:
+            rows = sorted(chain.from_iterable(reading.candidates() for reading in readings))
+            yield from self._serve(rank, [row for row in rows if horizon is None or row[:2] <= horizon])
         return [] if horizon is None else tracks
+
+    def _read(self, track: Track, share: int) -> Steps[Reading]:
+        ((text, uncommon),) = yield Statement(SQL["ready"], self._range(track, share))
+        rows = unpack(text)
+        rows.sort()  # as it should be already: SQLite promises no order within one text
+        return Reading(track, rows, is_plain=not uncommon)
 
     def _share(self, track: Track, tracks: int) -> int:
         wanted = self._ask.limit - len(self.claims)
@@ -151,13 +199,11 @@ class Loan:
 
     def _serve(self, rank: int, rows: Sequence[Candidate]) -> Steps[None]:
         wanted = self._ask.limit - len(self.claims)
-        if set(map(SERIAL, rows)) <= {None} and self._is_unlimited(set(map(TASK, rows))):
-            yield from self._write(rank, rows[:wanted], parked=())
+        tasks = {row.task for row in rows}
+        if all(row.serial is None for row in rows) and all(self._room.left(task) is None for task in tasks):
+            yield from self._lend(rank, rows[:wanted])
         else:
             yield from self._choose(rank, rows, wanted)
-
-    def _is_unlimited(self, tasks: Iterable[str]) -> bool:
-        return all(self._room.left(task) is None for task in tasks)
 
     def _choose(self, rank: int, rows: Sequence[Candidate], wanted: int) -> Steps[None]:
         """One by one: each loan may close a serial or a lane for those behind it."""
@@ -176,7 +222,9 @@ class Loan:
                 on_loan[row.serial] += 1
             else:
                 self._refused.add(row.task)
-        yield from self._write(rank, lent, parked)
+        if parked:
+            yield Statement(SQL["park"], {"generations": pack(parked)})
+        yield from self._lend(rank, lent)
 
     def _on_loan(self, rows: Sequence[Candidate]) -> Steps[Counter[str | None]]:
         serials = {row.serial for row in rows if row.serial is not None}
@@ -185,15 +233,18 @@ class Loan:
         found = yield Statement(SQL["on_loan"], {"serials": pack(list(serials))})
         return Counter(dict(found))
 
-    def _write(self, rank: int, lent: Sequence[Candidate], parked: Sequence[int]) -> Steps[None]:
-        if parked:
-            yield Statement(SQL["park"], {"generations": pack(parked)})
+    def _lend(self, rank: int, lent: Sequence[Candidate]) -> Steps[None]:
+        self._serials += [((rank, *row[:2]), row.serial) for row in lent if row.serial is not None]
+        yield from self._write(rank, lent, _claims(lent, self._nonce))
+
+    def _write(self, rank: int, lent: Sequence[Sequence[Any]], claims: list[Claim]) -> Steps[None]:
+        """Of a row only its place is looked at: when it was ready, its generation."""
         if lent:
             generations = pack([row[1] for row in lent])
             loan = {"generations": generations, "nonce": self._nonce, "worker": self._ask.worker}
             yield Statement(SQL["lend"], loan)
-            self._lent.append((rank, lent))
-            self.claims += _claims(lent, self._nonce)
+            self._last = (rank, lent[-1][0], lent[-1][1])
+            self.claims += claims
 
     def _park_refused(self, ready: Sequence[Track]) -> Steps[None]:
         """In lanes that may start nothing now, jobs behind a run leave the ready set all the same."""
@@ -211,51 +262,41 @@ class Loan:
 
     def _is_behind(self, place: Place, serial: str, per_key: int, runs: int) -> bool:
         """As it was when this claim came to it: later loans did not yet count, and a full claim stops."""
-        lent = [(rank, *row[:2], row.serial) for rank, rows in self._lent for row in rows]
-        if self.is_full and (not lent or place > lent[-1][:3]):
+        if self.is_full and (self._last is None or place > self._last):
             return False
-        later = sum(1 for *other, held in lent if held == serial and (*other,) > place)
+        later = sum(1 for other, held in self._serials if held == serial and other > place)
         return runs - later >= per_key
 
 
 def _claims(lent: Sequence[Candidate], nonce: str) -> list[Claim]:
-    """Spelled out and in one go: this is where a claim spends its Python.
-
-    One nonce serves a whole claim, as a fence names the job beside it. Jobs of one put are due at one moment,
-    so most of the conversions are those of the row before.
-    """
+    """One nonce serves a whole claim, as a fence names the job beside it."""
     instants = _Instants()
     return [
-        Claim._make(
-            (
-                job_id,
-                epoch,
-                nonce,
-                task,
-                queue,
-                key,
-                generation,
-                arguments,
-                attempt,
-                crashes,
-                deferrals,
-                cycle,
-                is_suspect == 1,
-                instants[due],
-                tick if tick is None else instants[tick],
-                failure if failure is None else instants[failure],
-                context,
-            )
+        Claim(
+            id=row.id,
+            epoch=row.epoch,
+            nonce=nonce,
+            task=row.task,
+            queue=row.queue,
+            key=row.key,
+            generation=row.generation,
+            arguments=row.arguments,
+            attempt=row.attempt,
+            crashes=row.crashes,
+            deferrals=row.deferrals,
+            cycle=row.cycle,
+            is_suspect=row.is_suspect == 1,
+            due=instants[row.due],
+            tick=None if row.tick is None else instants[row.tick],
+            first_failure=None if row.first_failure is None else instants[row.first_failure],
+            context=row.context,
         )
-        for (
-            _, generation, job_id, epoch, task, queue, key, arguments, attempt, crashes, deferrals, cycle,
-            is_suspect, due, tick, failure, context, _, _
-        ) in lent
-    ]  # fmt: skip
+        for row in lent
+    ]
 
 
 class _Instants(dict[int, datetime]):
-    """Each moment of a batch is converted once."""
+    """Each moment of a batch is converted once: jobs of one put are due at one moment."""
 
     def __missing__(self, stamped: int) -> datetime:
         found = self[stamped] = instant(stamped)

@@ -13,7 +13,7 @@ from duly.stores.drive import Statement, Steps
 from duly.stores.reports import expiry_words
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import pending_of
-from duly.stores.sqlite.operations.lanes import SQL as CLAIM
+from duly.stores.sqlite.operations.look import Look
 from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.select import matching
 from duly.stores.sqlite.operations.texts import statements
@@ -85,7 +85,8 @@ def census(world: World, *, with_finished: bool, most: int | None) -> Steps[Cens
     ended: Sequence[tuple[Any, ...]] = (yield Statement(SQL["census of finished"])) if has_finished else []
     jobs = {(task, queue, State(state)): size for task, queue, state, size in (*live, *ended)}
     oldest: dict[str, datetime] = {}
-    for queue, _, _, ready_at in (yield Statement(CLAIM["lanes"])):
+    look = yield from Look.read(world)
+    for queue, _, _, ready_at in look.tracks:
         if ready_at <= world.now:
             oldest[queue] = min(oldest.get(queue, instant(ready_at)), instant(ready_at))
     tallies: dict[str, int] = dict((yield Statement(SQL["tallies"])))

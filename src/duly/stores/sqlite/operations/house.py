@@ -47,9 +47,10 @@ def entered(name: str, world: World, act: Callable[[World], Steps[T]], level: in
     if level is None:
         world.notice = yield from notice()
     else:
-        ((oldest_code, hanging),) = yield Statement(SQL["door"])
+        ((oldest_code, hanging, has_intake),) = yield Statement(SQL["door"], {"format": FORMAT})
         house.check_level(name, level, oldest_code)
         world.is_outdated = oldest_code > level
+        world.has_intake = bool(has_intake)
         world.notice = None if hanging is None else _notice(*json.loads(hanging))
     house.check(name, world.notice)
     return (yield from act(world))

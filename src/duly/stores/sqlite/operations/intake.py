@@ -64,7 +64,10 @@ def _append(world: World, request: Request) -> Steps[Placed]:
 
 
 def absorb(world: World) -> Steps[None]:
-    """Place what was committed since the last look, oldest first."""
+    """Place what was committed since the last look, oldest first. Nobody adds to it under the write lock."""
+    if not world.has_intake:
+        return
+    world.has_intake = False
     pending = yield Statement(SQL["pending"], {"format": FORMAT})
     if not pending:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from duly.job import FINISHED, Fence, State
@@ -11,7 +12,7 @@ from duly.lifecycle import (
     Settled,
 )
 from duly.stores.contract import Settlement
-from duly.stores.drive import Statement, Steps
+from duly.stores.drive import Counted, Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.put import put, window_for
@@ -27,12 +28,11 @@ SQL = statements("settle")
 def settle(world: World, worker: str, settlements: Sequence[Settlement]) -> Steps[list[Settled]]:
     yield from absorb(world)
     plain = _plain(settlements)
-    ((mark,),) = yield Statement(SQL["mark"])
     is_free = len(plain) == len(settlements)
-    count = yield from _finish_together(world, list(plain.values()), mark, is_free=is_free)
+    count = yield from _finish_together(world, list(plain.values()), is_free=is_free)
     if count == len(settlements):
         return [Settled.SETTLED] * count
-    found = yield Statement(SQL["which_finished"], {"mark": mark})
+    found = yield Statement(SQL["which_finished"], {"count": count})
     finished = {plain[job_id].fence for (job_id,) in found}
     answers: list[Settled] = []
     for settlement in settlements:
@@ -59,23 +59,35 @@ def _is_plain(settlement: Settlement) -> bool:
     return type(verdict) is Done and not settlement.then and "\0" not in (verdict.result or "")
 
 
-def _finish_together(world: World, plain: Sequence[Settlement], mark: int, *, is_free: bool) -> Steps[int]:
-    """End what needs no decision, each with a history line after `mark`; answers how many.
+def _finish_together(world: World, plain: Sequence[Settlement], *, is_free: bool) -> Steps[int]:
+    """End what needs no decision, each with one of the last lines of the history; answers how many.
 
     With `is_free` a job with a serial may be among them. Not so beside other verdicts, whose
     follow-ups look at what stands for the serial at their own turn.
     """
     if not plain:
         return 0
-    claims = pack([(*settlement.fence, stamp_or_none(settlement.started_at)) for settlement in plain])
-    yield Statement(SQL["record_done"], {"claims": claims, "now": world.now, "is_free": is_free})
-    yield Statement(SQL["finish_done"], {"mark": mark, "now": world.now})
-    ((count,),) = yield Statement(SQL["finished"])
-    yield from _keep_results(world, plain, mark)
+    ends = {"claims": pack(_ends(plain)), "now": world.now, "is_free": is_free}
+    yield Statement(SQL["record_done"], ends)
+    ((count,),) = yield Counted(SQL["finish_done"], {"now": world.now})
+    yield from _keep_results(world, plain, count)
     return int(count)
 
 
-def _keep_results(world: World, plain: Sequence[Settlement], mark: int) -> Steps[None]:
+def _ends(plain: Sequence[Settlement]) -> list[tuple[str, int, str, int | None]]:
+    """Each fence, and when its run began. Bodies start in bursts, so most began when the one before did."""
+    ends: list[tuple[str, int, str, int | None]] = []
+    started_at: datetime | None = None
+    stamped: int | None = None
+    for settlement in plain:
+        if settlement.started_at is not started_at:
+            started_at = settlement.started_at
+            stamped = stamp_or_none(started_at)
+        ends.append((*settlement.fence, stamped))
+    return ends
+
+
+def _keep_results(world: World, plain: Sequence[Settlement], count: int) -> Steps[None]:
     results = [
         (settlement.fence.id, verdict.result, span(verdict.keep_result) if verdict.keep_result else None)
         for settlement in plain
@@ -83,7 +95,7 @@ def _keep_results(world: World, plain: Sequence[Settlement], mark: int) -> Steps
         and (verdict.result is not None or verdict.keep_result)
     ]
     if results:
-        yield Statement(SQL["keep_results"], {"results": pack(results), "mark": mark, "now": world.now})
+        yield Statement(SQL["keep_results"], {"results": pack(results), "count": count, "now": world.now})
 
 
 # --- one claim, whatever happened meanwhile -----------------------------------------------------

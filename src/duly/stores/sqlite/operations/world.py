@@ -33,6 +33,8 @@ class World:
         """What hangs at the door while everything is being moved."""
         self.is_outdated = False
         """The schema was migrated for newer code than this."""
+        self.has_intake = True
+        """Requests may wait to be placed: false where somebody has looked in this transaction."""
 
     # reading
 

@@ -1,6 +1,4 @@
 -- claim: lend ready jobs. Never two valid leases on one job, never one that is not yet due.
--- Lanes are enumerated by leaping through the ready index: a lane that is held, full or unknown to
--- the worker costs one seek, however many jobs wait in it.
 
 -- name: present
 -- A worker that claims has a lease, even before its first beat; a lease in force is left alone.
@@ -8,33 +6,6 @@ insert into duly_worker (id, name, host, pid, started_at, queues, tasks, slots, 
 values (:worker, :worker, '', 0, :now, '[]', '[]', 0, '', :lease_until, :boot_id, :now)
 on conflict (id) do update set lease_until = excluded.lease_until, boot_id = excluded.boot_id
 where duly_worker.boot_id <> excluded.boot_id or duly_worker.lease_until <= :boot
-
--- name: switches
-select scope, name, until from duly_switch where until is null or until > :now
-
--- name: lanes
--- Every (queue, task, rank) with something unparked waiting in it, and the first ready_at there.
--- One subquery per column: a comparison of whole rows would start at the equal ones and walk over them.
-with recursive lane (queue, task, rank, ready_at) as (
-    select * from (
-        select queue, task, rank, ready_at from duly_job indexed by duly_job_ready
-        where state = 'waiting' and is_parked = 0
-        order by queue, task, rank, ready_at limit 1)
-    union all
-    select job.queue, job.task, job.rank, job.ready_at
-    from lane cross join duly_job as job on job.generation = coalesce(
-        (select generation from duly_job indexed by duly_job_ready
-            where state = 'waiting' and is_parked = 0
-                and queue = lane.queue and task = lane.task and rank > lane.rank
-            order by rank, ready_at limit 1),
-        (select generation from duly_job indexed by duly_job_ready
-            where state = 'waiting' and is_parked = 0 and queue = lane.queue and task > lane.task
-            order by task, rank, ready_at limit 1),
-        (select generation from duly_job indexed by duly_job_ready
-            where state = 'waiting' and is_parked = 0 and queue > lane.queue
-            order by queue, task, rank, ready_at limit 1))
-)
-select queue, task, rank, ready_at from lane
 
 -- name: running
 -- How many jobs of some tasks are on loan, without looking at those of other tasks.
@@ -45,13 +16,23 @@ cross join duly_job as job indexed by duly_job_running
 group by task.value
 
 -- name: ready
-select ready_at, generation, id, epoch + 1, task, queue, key, arguments, attempt, crashes, deferrals, cycle,
-    is_suspect, due, tick, first_failure, context, serial, per_key
-from duly_job indexed by duly_job_ready
-where state = 'waiting' and is_parked = 0 and queue = :queue and task = :task and rank = :rank
-    and ready_at <= :now
-order by ready_at, generation
-limit :limit
+-- One text for all of them, and how many are not plain: a row that comes back by itself gives up the interpreter
+-- and takes it again, which beside a busy thread cost ten times as much as the row. What is plain in most jobs
+-- travels together, or not at all.
+select json_group_array(
+        json_array(ready_at, generation, id, epoch, arguments, due, context, json(rest))),
+    count(rest)
+from (
+    select ready_at, generation, id, epoch + 1 as epoch, arguments, due, context,
+        iif(serial is null and key is null and attempt + crashes + deferrals + cycle + is_suspect = 0
+                and tick is null and first_failure is null, null,
+            json_array(key, attempt, crashes, deferrals, cycle, is_suspect, tick, first_failure, serial, per_key)
+        ) as rest
+    from duly_job indexed by duly_job_ready
+    where state = 'waiting' and is_parked = 0 and queue = :queue and task = :task and rank = :rank
+        and ready_at <= :now
+    order by ready_at, generation
+    limit :limit)
 
 -- name: on_loan
 select serial, count(*) from duly_job indexed by duly_job_serial

@@ -4,8 +4,10 @@
 select stage, move, other, cursor from duly_house
 
 -- name: door
--- The oldest code that the schema serves, and the notice.
-select max(oldest_code), (select json_array(stage, move, other, cursor) from duly_house) from duly_schema
+-- The oldest code that the schema serves, the notice, and whether the intake waits.
+select max(oldest_code), (select json_array(stage, move, other, cursor) from duly_house),
+    exists (select 1 from duly_intake indexed by duly_intake_unread where set_aside < :format)
+from duly_schema
 
 -- name: put_up
 insert into duly_house (only_one, stage, move, other) values (1, :stage, :move, :other)

@@ -1,9 +1,6 @@
 -- settle: per claim all or nothing: verdict, history line and follow-up requests, under the fence.
 -- Runs that are simply done end together; whatever needs a decision is settled one by one.
 
--- name: mark
-select coalesce(max(number), 0) from duly_history
-
 -- name: record_done
 -- A line for every claim of [[id, epoch, nonce, started_at], ...] that holds and needs no decision:
 -- nobody wished anything of it, and nobody waits for it to end. These lines say what `finish_done` ends.
@@ -17,17 +14,15 @@ where job.state = 'running' and job.epoch = claim.value ->> 1 and job.nonce = cl
         where other.serial = job.serial and other.state in ('waiting', 'running') and other.state = 'waiting'))
 
 -- name: finish_done
+-- Follows `record_done` at once: the lines that changed last are those it wrote.
 update duly_job
 set state = 'done', reason = '', finished_at = :now, forget_at = :now + keep_done, error = null,
     error_folded = null, fingerprint = null, failed_at = null, result = null, result_until = null
-where generation in (select generation from duly_history where number > :mark)
-
--- name: finished
-select changes()
+where generation in (select generation from duly_history order by number desc limit changes())
 
 -- name: which_finished
-select job.id from duly_history as line cross join duly_job as job on job.generation = line.generation
-where line.number > :mark
+select id from duly_job
+where generation in (select generation from duly_history order by number desc limit :count)
 
 -- name: keep_results
 -- [[id, result, how long], ...], for those that were just finished.
@@ -35,7 +30,7 @@ update duly_job
 set result = kept.value ->> 1, result_until = :now + (kept.value ->> 2)
 from json_each(:results) as kept
 where duly_job.id = kept.value ->> 0
-    and duly_job.generation in (select generation from duly_history where number > :mark)
+    and duly_job.generation in (select generation from duly_history order by number desc limit :count)
 
 -- name: queued
 -- The newest request that waits for a serial and a key.
