@@ -74,9 +74,9 @@ def _finish_together(world: World, plain: Sequence[Settlement], *, is_free: bool
     return int(count)
 
 
-def _ends(plain: Sequence[Settlement]) -> list[tuple[str, int, str, int | None]]:
+def _ends(plain: Sequence[Settlement]) -> list[tuple[object, ...]]:
     """Each fence, and when its run began. Bodies start in bursts, so most began when the one before did."""
-    ends: list[tuple[str, int, str, int | None]] = []
+    ends: list[tuple[object, ...]] = []
     started_at: datetime | None = None
     stamped: int | None = None
     for settlement in plain:
