@@ -8,6 +8,7 @@ JSON lacks is written as an object whose "$" says what it is (`tags.py`). The te
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Final, NoReturn, cast
 
 from duly.errors import ArgumentsTooLarge, Undecodable
@@ -17,18 +18,19 @@ __all__ = ["CAP", "pack", "pack_value", "register", "unpack", "unpack_value"]
 
 CAP: Final = 256_000
 _DEEPEST: Final = 100
-_LARGE: Final = 1 << 2048  # longer numbers are tagged: interpreters may refuse more than 640 digits
+_HIGH: Final = 1 << 2048  # longer numbers are tagged: interpreters may refuse more than 640 digits
+_LOW: Final = -_HIGH
 _CALL: Final = (list, dict)
 _ATOMS: Final = frozenset({str, bool, float, type(None)})
 
 
 def pack(args: tuple[Any, ...], kwargs: dict[str, Any], *, cap: int = CAP) -> str:
     """The text of a call, or a BadRequest that says which argument cannot be stored and what to do."""
-    text = _plainly((args, kwargs)) if _all_plain(args) and _is_plain(kwargs, _DEEPEST) else None
+    text = _plainly((args, kwargs)) if _all_plain(args) and (not kwargs or _is_plain(kwargs)) else None
     if text is None:
         written = [write(value, Place("args", index, args)) for index, value in enumerate(args)]
         text = _encode([written, write_dict(kwargs, "kwargs")])
-    return _capped(text, cap)
+    return text if len(text) <= cap // 4 else _capped(text, cap)  # no character takes more than four bytes
 
 
 def unpack(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -41,7 +43,7 @@ def unpack(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def pack_value(value: object, *, cap: int = CAP) -> str:
     """The text of one value, such as a result."""
-    text = _plainly(value) if _is_plain(value, _DEEPEST) else None
+    text = _plainly(value) if _is_plain(value) else None
     return _capped(_encode(write(value, Place("value"))) if text is None else text, cap)
 
 
@@ -50,20 +52,20 @@ def unpack_value(text: str) -> Any:
     return _decode(text)
 
 
-def _all_plain(values: tuple[Any, ...]) -> bool:
+def _all_plain(values: tuple[object, ...]) -> bool:
     for value in values:  # noqa: SIM110  a generator would cost more than the check itself
-        if not _is_plain(value, _DEEPEST):
+        if type(value) not in _ATOMS and not _is_plain(value):
             return False
     return True
 
 
-def _is_plain(value: object, room: int) -> bool:
+def _is_plain(value: object, room: int = _DEEPEST) -> bool:
     """Whether JSON alone can say it exactly: by exact type, because JSON forgets what a subclass was."""
     kind = type(value)
+    if kind is int:
+        return _LOW < cast("int", value) < _HIGH
     if kind in _ATOMS:
         return True
-    if kind is int:
-        return -_LARGE < cast(int, value) < _LARGE
     if not room:
         return False
     if kind is list:
@@ -123,8 +125,21 @@ def _shown(text: object) -> str:
     return shown if len(shown) <= 60 else f"{shown[:60]}…"
 
 
-_encode: Final = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
-).encode
+def _encoding(encoder: json.JSONEncoder) -> Callable[[Any], str]:
+    """Its `encode`, which makes an encoder in C anew for every value: more work than writing a small one."""
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # an interpreter without it
+        return encoder.encode
+    texts, join = json.encoder.encode_basestring, "".join
+    written = make(
+        None, encoder.default, texts, None, encoder.key_separator, encoder.item_separator,
+        encoder.sort_keys, encoder.skipkeys, encoder.allow_nan,
+    )  # fmt: skip
+    return lambda value: join(written(value, 0))
+
+
+_encode: Final = _encoding(
+    json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
+)
 _PLAIN: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number)
 _TAGGED: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number, object_hook=revive)

@@ -28,6 +28,8 @@ class Desk(Protocol):
 class Handle(Generic[T]):
     """One job: `id key generation decision`, its state, its result, a way to cancel it."""
 
+    __slots__ = ("__weakref__", "_desk", "_keeps_result", "decision", "generation", "id", "key")
+
     def __init__(
         self,
         desk: Desk,

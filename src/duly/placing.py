@@ -37,6 +37,8 @@ def place(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Pl
 
 
 def _place(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Placed]:
+    if connection is None and current_run.get() is None and len(requests):
+        return _put(doors.store, requests)
     kept, others = _parted(requests, connection)
     if not others:
         return _in_order(requests, kept, [])
@@ -44,9 +46,13 @@ def _place(doors: Doors, requests: Sequence[Request], connection: Any) -> list[P
         return _in_order(requests, kept, _offer(doors, others, connection))
     if (binding := _joined(doors)) is not None:
         return _in_order(requests, kept, binding.place(others))
-    placed = doors.store.run(doors.store.put(others))
-    doors.store.ring()
-    return _in_order(requests, kept, placed)
+    return _in_order(requests, kept, _put(doors.store, others))
+
+
+def _put(store: Store, requests: Sequence[Request]) -> list[Placed]:
+    placed = store.run(store.put(requests))
+    store.ring()
+    return placed
 
 
 async def aplace(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Placed]:
@@ -58,6 +64,8 @@ async def aplace(doors: Doors, requests: Sequence[Request], connection: Any) -> 
 
 
 async def _aplace(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Placed]:
+    if connection is None and current_run.get() is None and len(requests):
+        return await _aput(doors.store, requests)
     kept, others = _parted(requests, connection)
     if not others:
         return _in_order(requests, kept, [])
@@ -65,9 +73,13 @@ async def _aplace(doors: Doors, requests: Sequence[Request], connection: Any) ->
         return _in_order(requests, kept, await _aoffer(doors, others, connection))
     if (binding := _joined(doors)) is not None:
         return _in_order(requests, kept, await binding.aplace(others))
-    placed = await doors.store.arun(doors.store.put(others))
-    doors.store.ring()
-    return _in_order(requests, kept, placed)
+    return _in_order(requests, kept, await _aput(doors.store, others))
+
+
+async def _aput(store: Store, requests: Sequence[Request]) -> list[Placed]:
+    placed = await store.arun(store.put(requests))
+    store.ring()
+    return placed
 
 
 def _offer(doors: Doors, requests: Sequence[Request], connection: Any) -> list[Placed]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import update_wrapper
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
@@ -255,17 +255,21 @@ class Using(Generic[P, T]):
         """The async twin of enqueue_many."""
         return await self._aplaced(self._many(calls))
 
-    def _one(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bundle:
-        arguments = self._packed(args, kwargs)
+    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bundle:
+        task = self._task
+        task.check(args, kwargs)
+        arguments = codec.pack(args, kwargs, cap=task.desk.argument_cap)
         return Bundle(self._pattern(), [new_id()], [arguments])
 
     def _many(self, calls: Iterable[Call]) -> Bundle:
-        arguments = [self._packed(args, kwargs) for args, kwargs in calls]
+        arguments = list(self._packed(calls))
         return Bundle(self._pattern(), new_ids(len(arguments)), arguments)
 
-    def _packed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        self._task.check(args, kwargs)
-        return codec.pack(tuple(args), dict(kwargs), cap=self._task.desk.argument_cap)
+    def _packed(self, calls: Iterable[Call]) -> Iterator[str]:
+        check, pack, cap = self._task.check, codec.pack, self._task.desk.argument_cap
+        for args, kwargs in calls:
+            check(args, kwargs)
+            yield pack(tuple(args), dict(kwargs), cap=cap)
 
     def _pattern(self) -> Request:
         """What the requests of these wishes have in common, made anew only in another context."""
