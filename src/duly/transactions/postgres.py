@@ -26,25 +26,21 @@ from duly.stores.drive import Operation, Row
 from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.attempt import Command
 from duly.stores.postgres.faults import unreachable
-from duly.stores.postgres.message import Part
 from duly.stores.postgres.operations.again import Needs, Repeat
-from duly.stores.postgres.operations.turn import CONFIRM, END
 from duly.transactions.contract import UNSHIELDED, Shield
 from duly.transactions.postgres_wires import (
-    FINISH,
+    COMMIT,
     MARK,
     UNDO,
     AnyBodyConnection,
     AsyncBodyConnection,
     BodyConnection,
+    Finishing,
     Loan,
     check,
     check_committed,
     check_mark,
-    committing,
     ending,
-    finishing,
-    has_word,
     last_words,
     telling,
     telling_of_commit,
@@ -90,11 +86,13 @@ class Lent(Generic[W]):
 
     @property
     def is_cut_off(self) -> bool:
-        return self._status is TransactionStatus.UNKNOWN
+        return self._status == TransactionStatus.UNKNOWN
 
     @property
-    def _status(self) -> TransactionStatus:
-        return self._wire.info.transaction_status
+    def _status(self) -> int:
+        """Asked of libpq: the driver's word for it costs four times as much."""
+        status: int = self._wire.pgconn.transaction_status
+        return status
 
     @property
     def _is_held_on_to(self) -> bool:
@@ -121,20 +119,20 @@ class Lent(Generic[W]):
             check_mark(mark, self._loan)
             return None
 
-    def _finishing(self, settlement: Settlement) -> list[Part] | None:
+    def _finishing(self, settlement: Settlement) -> bytes | None:
         """One message that settles and commits; None where it takes a conversation."""
-        ends = self._source.store.ending(settlement) if self._wire.is_greeted else None
-        if ends is None or self._status is not TransactionStatus.INTRANS or has_word(self._wire):
+        wire, finishing = self._wire, self._source.finishing
+        fence = self._source.store.ending(settlement) if finishing.names <= wire.known else None
+        if fence is None or self._status != TransactionStatus.INTRANS or wire.has_word:
             return None
         self._take_over()
-        parts = finishing(ends, self._source.spell, self._loan)
-        return parts if self._wire.knows(parts) else None
+        return finishing(self._loan.mark, fence)
 
     def _is_undone(self, error: psycopg.Error) -> bool:
         """A statement before the COMMIT failed; whatever it was, a conversation will tell."""
         if isinstance(error, errors.InvalidSqlStatementName):
             self._wire.known = frozenset()  # the body had the server forget them
-        return self._status is TransactionStatus.INERROR and not isinstance(error, DOOMED)
+        return self._status == TransactionStatus.INERROR and not isinstance(error, DOOMED)
 
     def _finish(self) -> None:
         self._take_over()
@@ -149,12 +147,12 @@ class PostgresTransaction(Lent[BodyConnection]):
         return self._source.store.run_on(self._wire, operation)
 
     def finish(self, worker: str, settlement: Settlement) -> bool:
-        parts = self._finishing(settlement)
-        if parts is None:
+        text = self._finishing(settlement)
+        if text is None:
             return False
         with telling_of_commit():
             try:
-                self._wire.say(parts)
+                check_committed(self._wire.ask(text))
             except psycopg.Error as error:
                 if not self._is_undone(error):
                     raise
@@ -183,16 +181,19 @@ class PostgresTransaction(Lent[BodyConnection]):
             return said
 
     def commit(self) -> None:
-        with telling_of_commit(), self._wire.lock:
-            said = self._wire.wait(committing(self._wire.pgconn))
+        with telling_of_commit():
+            said = self._wire.ask(COMMIT)
         check_committed(said)
 
     def roll_back(self) -> None:
         self._take_over()
+        status = self._status
+        if status == TransactionStatus.IDLE:
+            return
         with suppress(Exception):  # one that cannot roll back is not fit either, and closed: that rolls back
-            if self._status is TransactionStatus.ACTIVE:
+            if status == TransactionStatus.ACTIVE:
                 self._wire.cancel_safe(timeout=1.0)
-            elif self._status is not TransactionStatus.IDLE:
+            else:
                 self._wire.roll_back()
 
     def give_back(self) -> None:
@@ -206,12 +207,12 @@ class AsyncPostgresTransaction(Lent[AsyncBodyConnection]):
         return await self._source.store.arun_on(self._wire, operation)
 
     async def finish(self, worker: str, settlement: Settlement) -> bool:
-        parts = self._finishing(settlement)
-        if parts is None:
+        text = self._finishing(settlement)
+        if text is None:
             return False
         with telling_of_commit():
             try:
-                await self._wire.say(parts)
+                check_committed(await self._wire.ask(text))
             except psycopg.Error as error:
                 if not self._is_undone(error):
                     raise
@@ -241,16 +242,18 @@ class AsyncPostgresTransaction(Lent[AsyncBodyConnection]):
 
     async def commit(self) -> None:
         with telling_of_commit():
-            async with self._wire.lock:
-                said = await self._wire.wait(committing(self._wire.pgconn))
+            said = await self._wire.ask(COMMIT)
         check_committed(said)
 
     async def roll_back(self) -> None:
         self._take_over()
+        status = self._status
+        if status == TransactionStatus.IDLE:
+            return
         with suppress(Exception):
-            if self._status is TransactionStatus.ACTIVE:
+            if status == TransactionStatus.ACTIVE:
                 await self._wire.cancel_safe(timeout=1.0)
-            elif self._status is not TransactionStatus.IDLE:
+            else:
                 await self._wire.roll_back()
 
     async def give_back(self) -> None:
@@ -275,7 +278,7 @@ class PostgresSource:
         self._address = store.driver.address
         self._lease = lease
         self._greeting = b"prepare duly_end as " + last_words(self.spell)
-        self._endings = [self.spell.numbered(text) for text in (FINISH, END, CONFIRM)]
+        self.finishing = Finishing(self.spell)
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._idle: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
@@ -319,7 +322,7 @@ class PostgresSource:
             assert isinstance(wire, BodyConnection)
             with _closed_on_failure(wire):
                 wire.greet(self._greeting)
-                wire.learn(self._endings if wire.is_greeted else ())
+                wire.learn(self.finishing.statements if wire.is_greeted else ())
                 wire.set_autocommit(False)  # a second guard: the driver itself would begin, not go without
         return _made_plain(wire)
 
@@ -329,7 +332,7 @@ class PostgresSource:
             assert isinstance(wire, AsyncBodyConnection)
             with _closed_on_failure(wire):
                 await wire.greet(self._greeting)
-                await wire.learn(self._endings if wire.is_greeted else ())
+                await wire.learn(self.finishing.statements if wire.is_greeted else ())
                 await wire.set_autocommit(False)
         return _made_plain(wire)
 

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg.generators import execute
 from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.waiting import Ready, Wait
 
 from duly.errors import LeaseLost, TransactionEnded, WrongConnection
-from duly.stores.drive import Operation, Row, Statement
+from duly.stores.drive import Operation, Row
 from duly.stores.postgres.attempt import Command
 from duly.stores.postgres.caller import ARRIVAL
 from duly.stores.postgres.faults import is_conflict, is_cut_off
-from duly.stores.postgres.message import Part, word
+from duly.stores.postgres.message import Numbered
+from duly.stores.postgres.operations.finish import CONFIRM, END
 from duly.stores.postgres.operations.moment import MOMENT
 from duly.stores.postgres.spelling import CLOCK, LOCK_PATIENCE, Spelling
 from duly.stores.postgres.wire import AsyncWire, Wire
@@ -43,6 +43,7 @@ select current_setting('duly.run', true), set_config('lock_timeout', '{lock}', t
     """
 """Whose transaction it is, how its end is to be done, and what every operation wants to know first."""
 OWN_WORDS: Final = 3
+_LOCK: Final = str(LOCK_PATIENCE // timedelta(milliseconds=1))
 MARK: Final = b"select current_setting('duly.run', true)"
 UNDO: Final = b"rollback to savepoint duly_end"
 COMMIT: Final = b"commit"
@@ -51,7 +52,7 @@ COMMIT: Final = b"commit"
 FINISH: Final = """
 select 1 / (current_setting('duly.run', true) = %(mark)s::text
         and current_setting('transaction_isolation') = 'read committed')::int4,
-    set_config('lock_timeout', %(lock)s::text, true),
+    set_config('lock_timeout', '{lock}', true),
     set_config('synchronous_commit', case current_setting('synchronous_commit')
         when 'off' then 'on' when 'local' then 'on' else current_setting('synchronous_commit') end, true),
     set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
@@ -77,11 +78,11 @@ class Loan:
         self.is_ours = False
         """The body has ended; what is said from here on is said by us."""
 
-    def must_begin(self, status: TransactionStatus) -> bool:
+    def must_begin(self, pgconn: Any) -> bool:
         """Whether a transaction must be opened before the body's next word goes out."""
         if self.pid != os.getpid():
             raise WrongConnection(FORKED.format(pid=self.pid))
-        if self.is_ours or status is not TransactionStatus.IDLE:
+        if self.is_ours or pgconn.transaction_status != TransactionStatus.IDLE:
             return False
         if self.has_begun:
             raise TransactionEnded(ENDED)
@@ -95,17 +96,38 @@ class Loan:
             raise TransactionEnded(NOT_YOURS.format(word=f"connection.{word}()"))
 
 
-def _begin(pgconn: Any, text: bytes) -> Generator[Any, Any, None]:
+def asking(pgconn: Any, text: bytes) -> Generator[Any, Any, list[Any]]:
+    """Say something without parameters; answers the results, or raises the error among them.
+
+    The driver's own way lets go of the interpreter two or three times for each result, and with twenty
+    bodies each of those wakes another thread: that took more of the processor than all the rest of a run.
+    """
     pgconn.send_query(text)
-    yield from _answers(pgconn)
+    while pgconn.flush():
+        if (yield Wait.RW) & Ready.R:
+            pgconn.consume_input()
+    results: list[Any] = []
+    try:
+        while (result := (yield from _next_result(pgconn))) is not None:
+            results.append(result)
+    except psycopg.Error:
+        _check(results)  # of a server that hangs up the last word counts
+        raise
+    _check(results)
+    return results
 
 
-def _answers(pgconn: Any) -> Generator[Any, Any, list[Any]]:
-    results: Any = yield from execute(pgconn)
+def _next_result(pgconn: Any) -> Generator[Any, Any, Any]:
+    while pgconn.is_busy():
+        if (yield Wait.R):
+            pgconn.consume_input()
+    return pgconn.get_result()
+
+
+def _check(results: Sequence[Any]) -> None:
     for result in results:
         if result.status == ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(result)
-    return list(results)
 
 
 class BodyConnection(Wire):
@@ -116,10 +138,21 @@ class BodyConnection(Wire):
     def wait(self, gen: Any, *limits: Any, **named: Any) -> Any:
         """Drive the conversation; called by the driver for everything it does."""
         loan = self.loan
-        if loan is not None and loan.must_begin(self.info.transaction_status):
-            super().wait(_begin(self.pgconn, loan.beginning))
+        if loan is not None and loan.must_begin(self.pgconn):
+            super().wait(asking(self.pgconn, loan.beginning))
             loan.has_begun = True
         return super().wait(gen, *limits, **named)
+
+    @property
+    def has_word(self) -> bool:
+        """The server said something unasked, perhaps that it ended an idle transaction."""
+        return self._is_readable()
+
+    def ask(self, text: bytes) -> list[Any]:
+        """What only we say: the results of a message without parameters."""
+        with self.lock:
+            results: list[Any] = self.wait(asking(self.pgconn, text))
+            return results
 
     def commit(self) -> None:
         """Refused: Duly commits when the body has returned."""
@@ -154,10 +187,21 @@ class AsyncBodyConnection(AsyncWire):
     async def wait(self, gen: Any, *limits: Any, **named: Any) -> Any:
         """Drive the conversation; called by the driver for everything it does."""
         loan = self.loan
-        if loan is not None and loan.must_begin(self.info.transaction_status):
-            await super().wait(_begin(self.pgconn, loan.beginning))
+        if loan is not None and loan.must_begin(self.pgconn):
+            await super().wait(asking(self.pgconn, loan.beginning))
             loan.has_begun = True
         return await super().wait(gen, *limits, **named)
+
+    @property
+    def has_word(self) -> bool:
+        """The server said something unasked, perhaps that it ended an idle transaction."""
+        return self._is_readable()
+
+    async def ask(self, text: bytes) -> list[Any]:
+        """What only we say: the results of a message without parameters."""
+        async with self.lock:
+            results: list[Any] = await self.wait(asking(self.pgconn, text))
+            return results
 
     async def commit(self) -> None:
         """Refused: Duly commits when the body has returned."""
@@ -223,31 +267,34 @@ def ending(operation: Operation[T], spell: Spelling, loan: Loan) -> Generator[Co
             rows = yield Command(spell(statement.text), statement.parameters)
 
 
-def finishing(ends: Sequence[Statement], spell: Spelling, loan: Loan) -> list[Part]:
-    """The end of a run and the COMMIT after it as one message: three round trips less for every run.
+class Finishing:
+    """The end of a plain run and the COMMIT after it as one message: three round trips less for every run.
 
     What fails before the COMMIT leaves the transaction where the body left it, at the savepoint.
     """
-    lock = str(LOCK_PATIENCE // timedelta(milliseconds=1))
-    said = [Statement(FINISH, {"mark": loan.mark, "lock": lock}), *ends]
-    numbered = [(spell.numbered(text), given) for text, given in said]
-    parts = [(statement, statement.values(given)) for statement, given in numbered]
-    return [word(b"savepoint duly_end"), *parts, word(COMMIT)]
+
+    def __init__(self, spell: Spelling) -> None:
+        finish = FINISH.replace("{lock}", _LOCK)
+        self.statements = [spell.numbered(text) for text in (finish, END, CONFIRM)]
+        self.names = frozenset(statement.name for statement in self.statements)
+        """What the server must have been given."""
+        said = "; ".join(map(_executing, self.statements))
+        self._text = f"savepoint duly_end; {said}; commit"
+
+    def __call__(self, mark: str, fence: Mapping[str, int | None]) -> bytes:
+        """What to say."""
+        given = {name: "null" if value is None else value for name, value in fence.items()}
+        return (self._text % {"mark": f"'{mark}'", **given}).encode()
 
 
-def has_word(wire: AnyBodyConnection) -> bool:
-    """The server said something unasked, perhaps that it ended an idle transaction."""
-    if not hasattr(select, "poll"):  # on Windows
-        return bool(select.select([wire.pgconn.socket], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(wire.pgconn.socket, select.POLLIN)
-    return bool(poll.poll(0))
+def _executing(statement: Numbered) -> str:
+    places = ", ".join(f"%({name})s" for name in statement.parameters)
+    return f"execute {statement.name.decode()}({places})"
 
 
 def last_words(spell: Spelling) -> bytes:
     """Asked once at the end of each transaction; prepared where that can be."""
-    lock = str(LOCK_PATIENCE // timedelta(milliseconds=1))
-    return spell.script(LAST_WORDS, lock=lock) + spell.script(ARRIVAL, clock=CLOCK).strip()[len("select ") :]
+    return spell.script(LAST_WORDS, lock=_LOCK) + spell.script(ARRIVAL, clock=CLOCK).strip()[len("select ") :]
 
 
 def check_mark(mark: object, loan: Loan) -> None:
@@ -275,17 +322,9 @@ def telling() -> Generator[None, None, None]:
 # --- COMMIT ---------------------------------------------------------------------------------------
 
 
-def committing(pgconn: Any) -> Generator[Any, Any, bytes]:
-    """Say COMMIT; answers what the server has done, which is not always that."""
-    pgconn.send_query(COMMIT)
-    (result,) = yield from _answers(pgconn)
-    said: bytes = result.command_status
-    return said
-
-
-def check_committed(said: bytes) -> None:
+def check_committed(results: Sequence[Any]) -> None:
     """A server that is told to commit a failed transaction rolls it back, without an error."""
-    if said != b"COMMIT":
+    if results[-1].command_status != b"COMMIT":
         raise TransactionEnded(FAILED)
 
 

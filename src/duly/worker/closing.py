@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from duly.errors import LeaseLost, SoftLimitExceeded
@@ -18,54 +18,46 @@ T = TypeVar("T")
 
 def perform(acts: Closing, transaction: Transaction, store: Store) -> Concluded:
     """Do one act after the other; what goes wrong is told to whoever asked for it."""
-    step: Callable[[], Act] = lambda: next(acts)  # noqa: E731
+    answer: Any = None
+    failure: Exception | None = None
     while True:
         try:
-            act = step()
+            act = acts.send(answer) if failure is None else acts.throw(failure)
         except StopIteration as stop:
             concluded: Concluded = stop.value
+            failure = None  # it knows this frame, and the connection: as a ring both would wait for gc
             return concluded
         try:
-            answer = _act(transaction, store, act)
+            answer, failure = _act(transaction, store, act), None
         except Exception as error:
-            step = _throwing(acts, error)
-        else:
-            step = _sending(acts, answer)
+            failure = error
 
 
 async def aperform(acts: Closing, transaction: AsyncTransaction, store: Store) -> Concluded:
     """The async twin of perform."""
-    step: Callable[[], Act] = lambda: next(acts)  # noqa: E731
+    answer: Any = None
+    failure: Exception | None = None
     while True:
         try:
-            act = step()
+            act = acts.send(answer) if failure is None else acts.throw(failure)
         except StopIteration as stop:
             concluded: Concluded = stop.value
+            failure = None
             return concluded
         try:
-            answer = await _aact(transaction, store, act)
+            answer, failure = await _aact(transaction, store, act), None
         except Exception as error:
-            step = _throwing(acts, error)
-        else:
-            step = _sending(acts, answer)
-
-
-def _sending(acts: Closing, answer: Any) -> Callable[[], Act]:
-    return lambda: acts.send(answer)
-
-
-def _throwing(acts: Closing, error: Exception) -> Callable[[], Act]:
-    return lambda: acts.throw(error)
+            failure = error
 
 
 def _act(transaction: Transaction, store: Store, act: Act) -> Any:
     match act:
+        case Finish(worker=worker, settlement=settlement):  # the first, and of most runs the only one
+            return transaction.finish(worker, settlement)
         case Ask(operation=operation):
             return store.run(operation)
         case Settle(operation=operation):
             return transaction.settle(operation)
-        case Finish(worker=worker, settlement=settlement):
-            return transaction.finish(worker, settlement)
         case Commit():
             return transaction.commit()
         case Pause(seconds=seconds):
@@ -74,12 +66,12 @@ def _act(transaction: Transaction, store: Store, act: Act) -> Any:
 
 async def _aact(transaction: AsyncTransaction, store: Store, act: Act) -> Any:
     match act:
+        case Finish(worker=worker, settlement=settlement):
+            return await transaction.finish(worker, settlement)
         case Ask(operation=operation):
             return await store.arun(operation)
         case Settle(operation=operation):
             return await transaction.settle(operation)
-        case Finish(worker=worker, settlement=settlement):
-            return await transaction.finish(worker, settlement)
         case Commit():
             return await transaction.commit()
         case Pause(seconds=seconds):

@@ -35,7 +35,7 @@ from duly.stores.contract import (
     Turned,
     WorkerCard,
 )
-from duly.stores.drive import Operation, Statement, Steps
+from duly.stores.drive import Operation, Steps
 from duly.stores.house import allowed, check, check_level, hears
 from duly.stores.postgres.convoy import LARGEST, Load
 from duly.stores.postgres.operations import locks, records, switches, workers
@@ -45,6 +45,7 @@ from duly.stores.postgres.operations.deliver import deliver
 from duly.stores.postgres.operations.diary import diary, jot
 from duly.stores.postgres.operations.failures import failures
 from duly.stores.postgres.operations.find import census, explain, find
+from duly.stores.postgres.operations.finish import fence_of
 from duly.stores.postgres.operations.intake import absorb, offer
 from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.moment import Moment
@@ -56,8 +57,7 @@ from duly.stores.postgres.operations.select import counted
 from duly.stores.postgres.operations.settle import settle, settle_swiftly
 from duly.stores.postgres.operations.sight import Sight
 from duly.stores.postgres.operations.swift import Haste, Message, Outlook
-from duly.stores.postgres.operations.together import bare_fences
-from duly.stores.postgres.operations.turn import Turning, ending
+from duly.stores.postgres.operations.turn import Turning
 from duly.stores.postgres.operations.world import World
 from duly.stores.reports import Entry, FailureGroup, Found, Search
 
@@ -263,10 +263,9 @@ class Operations:
     def _outlook(self) -> Outlook:
         return Outlook(self._book, self._clock, self.level)
 
-    def ending(self, settlement: Settlement) -> tuple[Statement, ...] | None:
-        """How to end a run that is done with nothing to keep, at the end of its own transaction."""
-        fences = bare_fences([settlement])
-        return None if fences is None else ending(fences, self._outlook)
+    def ending(self, settlement: Settlement) -> dict[str, int | None] | None:
+        """By which a run that is done with nothing to keep ends in its own transaction; None for others."""
+        return fence_of(settlement, self._outlook)
 
     def _reach(self, world: World, ask: Ask) -> Ask:
         is_outdated = self.level is not None and world.moment.oldest_code > self.level

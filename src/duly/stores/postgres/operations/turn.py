@@ -8,7 +8,7 @@ has the statements do nothing, and the operation takes its ordinary course.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -27,15 +27,7 @@ from duly.stores.tables.instants import instant, instant_or_none
 from duly.stores.tables.room import SOON, is_limited
 
 END: Final = statements("settle")["end_swiftly"]
-CONFIRM: Final = statements("settle")["confirm_swiftly"]
 LEND: Final = statements("lend")["lend_swiftly"]
-
-
-def ending(fences: Mapping[str, Any], outlook: Outlook) -> tuple[Statement, ...]:
-    """End all of them, in somebody's transaction, or fail."""
-    return Statement(END, {**fences, **outlook.given()}), Statement(
-        CONFIRM, {"settled": fences["generations"]}
-    )
 
 
 class Plan(NamedTuple):

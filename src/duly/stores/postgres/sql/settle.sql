@@ -105,11 +105,6 @@ select 1 / (
     and not exists (select 1 from {schema}.migration where oldest_code > %(level)s::int4))::int4
 from met
 
--- name: confirm_swiftly
--- Where no claim follows: nobody has spoken of what was settled just before, or a division by zero undoes it.
-select 1 / (not exists (
-    select 1 from {schema}.notice where generation = any (%(settled)s::int8[])))::int4
-
 -- name: end
 with given as materialized (
     select *
