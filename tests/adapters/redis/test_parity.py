@@ -43,7 +43,14 @@ NEXT: Final = timedelta(minutes=1)
 
 def ask(parts: tuple[str, ...], program: str, questions: Sequence[Any]) -> list[Any]:
     """Answers of a Lua program that has the questions as `given`."""
-    script = assembled(("start",), parts, program)
+    script = assembled(
+        (
+            "clock",
+            "start",
+        ),
+        parts,
+        program,
+    )
     answers: list[Any] = []
     with connected_to(shared_url()) as client:
         for first in range(0, len(questions), AT_ONCE):

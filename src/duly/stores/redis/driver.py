@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, NoReturn, TypeVar
@@ -38,7 +39,7 @@ from duly.stores.redis.moment import stamp
 from duly.stores.redis.moving import refusal
 from duly.stores.redis.packing import packed
 from duly.stores.redis.scripts import script
-from duly.stores.redis.wires import Wires
+from duly.stores.redis.wires import Spoken, Wires, spoken
 
 T = TypeVar("T")
 
@@ -61,6 +62,7 @@ class Driver:
         self._address = parse(url)
         self._prefix = f"{{{_checked(namespace)}}}:"
         self._clock = None if clock is None or isinstance(clock, SystemClock) else clock
+        self._untimed = spoken([1, self._prefix, "", ""])
         self._opening = threading.Lock()
         self._facts: server.Facts | None = None
         self._line: Line | None = None
@@ -202,18 +204,20 @@ class Driver:
     def _call(self, statement: Statement) -> Any:
         wanted = script(statement.text)
         given = statement.parameters
-        values = (1, self._prefix, *self._time(), given if isinstance(given, bytes) else packed(given))
+        if not isinstance(given, Spoken | bytes):
+            given = packed(given)
+        values = (self._place(), given)
         try:
             reply = self._wires.ask("EVALSHA", wanted.sha, *values)
         except exceptions.NoScriptError:  # a restart or SCRIPT FLUSH: the text teaches it again
             reply = self._wires.ask("EVAL", wanted.text, *values)
         return _read(reply.decode())
 
-    def _time(self) -> tuple[str | int, str | int]:
-        """Nothing: the server's clock is read inside the script. A test brings its own."""
+    def _place(self) -> Spoken:
+        """Which keys, and no time: the server's clock is read inside the script. A test brings its own."""
         if self._clock is None:
-            return "", ""
-        return stamp(self._clock.now()), round(self._clock.boot() * 1_000_000)
+            return self._untimed
+        return spoken([1, self._prefix, stamp(self._clock.now()), round(self._clock.boot() * 1_000_000)])
 
     def _explained(self, error: Exception, doing: str) -> Exception:
         if code_of(error) in ("READONLY", "MASTERDOWN", "MOVED"):

@@ -59,6 +59,7 @@ from duly.stores.redis.packing import (
     selection_values,
 )
 from duly.stores.redis.server import LAYOUT
+from duly.stores.redis.straight import straight_words
 from duly.stores.reports import Entry, FailureGroup, Found, Search
 
 T = TypeVar("T")
@@ -94,14 +95,15 @@ def _portions(values: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 def _putting(requests: Sequence[Request]) -> Steps[list[Placed]]:
+    if goes_straight(requests):
+        created: Sequence[Any] = yield Statement("straight", straight_words(requests))
+        if created:
+            return _in_order(requests, created[0])
     # All are packed before the first is sent: one that cannot be stored keeps the others out too.
     parts = [packed(put_values(part)) for part in _portions(requests)]
-    is_straight = goes_straight(requests)
     placed: list[Placed] = []
     for part, given in zip(_portions(requests), parts, strict=True):
-        answer: Sequence[Any] = (yield Statement("straight", given)) if is_straight else ()
-        if not answer:
-            answer = yield Statement("put", given)
+        answer: Sequence[Any] = yield Statement("put", given)
         placed += _in_order(part, answer[0]) if isinstance(answer[0], int) else _each(answer)
     return placed
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain
 from json.encoder import encode_basestring
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from duly.bundle import Bundle
 from duly.errors import BadRequest
@@ -36,8 +36,8 @@ from duly.stores.redis.moment import (
     stamp_or_false,
 )
 
-FEW: Final = 100
-"""Requests for the short script, which cuts no commands into portions."""
+FEW: Final = 16
+"""Requests for the short script, which writes one after the other."""
 _UNDISTURBED: Final = Standing()
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -45,9 +45,14 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 
 
 def packed(values: Any) -> bytes:
-    """Values for a script. Half a character is refused: nobody could read it back."""
+    """Values for a script."""
+    return encoded(_encode(values))
+
+
+def encoded(text: str) -> bytes:
+    """Text for the server. Half a character is refused: nobody could read it back."""
     try:
-        return _encode(values).encode()
+        return text.encode()
     except UnicodeEncodeError as error:
         raise BadRequest(
             f"{error.object[error.start : error.end]!r} is half a character and cannot be stored. "
@@ -99,13 +104,17 @@ def put_values(requests: Sequence[Request]) -> dict[str, Any]:
     """Requests for `put`; of a bundle what they share travels once, which is read there six times as fast."""
     if not isinstance(requests, Bundle):
         return {"requests": [request_values(request) for request in requests]}
-    context = encode_basestring(requests.pattern.context)
-    bodies = [f"{encode_basestring(arguments)},{context}" for arguments in requests.arguments]
-    each = list(chain.from_iterable(zip(requests.ids, bodies, strict=True)))
+    each = list(chain.from_iterable(zip(requests.ids, bodies_of(requests), strict=True)))
     return {"pattern": request_values(requests.pattern), "each": each}
 
 
-def goes_straight(requests: Sequence[Request]) -> bool:
+def bodies_of(requests: Bundle) -> list[str]:
+    """What the bodies of their runs receive."""
+    context = encode_basestring(requests.pattern.context)
+    return [f"{encode_basestring(arguments)},{context}" for arguments in requests.arguments]
+
+
+def goes_straight(requests: Sequence[Request]) -> TypeGuard[Bundle]:
     """Whether they may take the short script: few, without a key, and with no rule to be looked at."""
     if not isinstance(requests, Bundle) or len(requests) > FEW or len(set(requests.ids)) < len(requests):
         return False

@@ -8,9 +8,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-_GROUND: Final = ("start", "naming", "pending", "stored", "workers")
-_GATED: Final = ("start", "house", "gate", *_GROUND[1:])
-_KEPT: Final = ("start", "house", "upkeep", *_GROUND[1:])
+_START: Final = ("clock", "start")
+_GROUND: Final = (*_START, "naming", "pending", "stored", "workers")
+_GATED: Final = (*_START, "house", "gate", *_GROUND[2:])
+_KEPT: Final = (*_START, "house", "upkeep", *_GROUND[2:])
 _LENDING: Final = ("lanes", "openings", "lending")
 _ROWS: Final = ("rows", "serials", "index", "verdicts", "lifecycle")
 _PUTTING: Final = (*_ROWS, "clash", "requests")
@@ -18,9 +19,9 @@ _PUTTING: Final = (*_ROWS, "clash", "requests")
 Parts = tuple[str, ...]
 
 PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
-    "open": (("start",), ()),
+    "open": (_START, ()),
     "put": ((*_GATED, "plain"), _PUTTING),
-    "straight": (("start", "house", "gate"), ()),
+    "straight": (("clock",), ()),
     "deliver": ((*_GATED, "delivered", "plain"), _PUTTING),
     "claim": ((*_GROUND, "house", "plain", *_LENDING), (*_ROWS, "recovery", "expiry", "candidates")),
     "settle": ((*_GROUND, "house", "plain", "ending"), (*_PUTTING, "settling")),
@@ -37,32 +38,32 @@ PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
     "find": (_GROUND, (*_ROWS, "selecting", "showing")),
     "failures": (_GROUND, (*_ROWS, "showing")),
     "explain": (_GROUND, (*_ROWS, "selecting", "showing")),
-    "census": (("start", "naming"), ()),
+    "census": ((*_START, "naming"), ()),
     "leave": (_GROUND, ()),
-    "workers": (("start", "pending", "workers"), ()),
-    "hold": (("start", "house", "gate"), ()),
-    "free": (("start", "house", "gate", "pending"), ()),
-    "switches": (("start",), ()),
-    "grip": (("start", "house", "upkeep", "pending"), ()),
-    "keep_grip": (("start", "house", "upkeep"), ()),
-    "let_go": (("start", "house", "upkeep"), ()),
-    "record": (("start", "house", "gate"), ()),
-    "records": (("start",), ()),
-    "jot": (("start", "house", "upkeep", "pending"), ()),
-    "diary": (("start",), ()),
-    "notice": (("start", "house"), ()),
-    "seal": (("start", "house"), ()),
-    "shut": (("start", "house"), ()),
-    "advance": (("start", "house"), ()),
-    "take_down": (("start", "house"), ()),
-    "receive": (("start", "house"), ()),
+    "workers": ((*_START, "pending", "workers"), ()),
+    "hold": ((*_START, "house", "gate"), ()),
+    "free": ((*_START, "house", "gate", "pending"), ()),
+    "switches": (_START, ()),
+    "grip": ((*_START, "house", "upkeep", "pending"), ()),
+    "keep_grip": ((*_START, "house", "upkeep"), ()),
+    "let_go": ((*_START, "house", "upkeep"), ()),
+    "record": ((*_START, "house", "gate"), ()),
+    "records": (_START, ()),
+    "jot": ((*_START, "house", "upkeep", "pending"), ()),
+    "diary": (_START, ()),
+    "notice": ((*_START, "house"), ()),
+    "seal": ((*_START, "house"), ()),
+    "shut": ((*_START, "house"), ()),
+    "advance": ((*_START, "house"), ()),
+    "take_down": ((*_START, "house"), ()),
+    "receive": ((*_START, "house"), ()),
     "pack": (_GROUND, (*_ROWS, "showing")),
     "unpack": ((*_GROUND, "house"), _ROWS),
-    "scan": (("start",), ()),
-    "starts": (("start",), ()),
-    "furniture": (("start",), ()),
-    "furnish": (("start", "house"), ()),
-    "clear_out": (("start", "house"), ()),
+    "scan": (_START, ()),
+    "starts": (_START, ()),
+    "furniture": (_START, ()),
+    "furnish": ((*_START, "house"), ()),
+    "clear_out": ((*_START, "house"), ()),
 }
 """Which parts an operation has at hand, and which `need` builds for it: each in an order to build on."""
 

@@ -8,12 +8,15 @@ plain socket is spoken to and read from directly; where there is none, or no hir
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import sys
+from collections.abc import Callable
 import threading
+from collections.abc import Iterable
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from redis import exceptions
 
@@ -32,6 +35,25 @@ def _found_reader() -> Any:
 READER: Final = _found_reader()
 
 
+class Spoken(NamedTuple):
+    """Words as they go over the wire. To make that of the same ones at each call took 8 µs of an enqueue."""
+
+    words: int
+    text: bytes
+
+
+def spoken(words: Iterable[str | bytes | int]) -> Spoken:
+    """Each with its length in front."""
+    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return Spoken(len(encoded), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded]))
+
+
+def command_of(words: Iterable[Spoken | str | bytes | int]) -> bytes:
+    """One command."""
+    parts = [word if isinstance(word, Spoken) else spoken((word,)) for word in words]
+    return b"*%d\r\n%b" % (sum([part.words for part in parts]), b"".join([part.text for part in parts]))
+
+
 class Wires:
     """So many connections at most; whoever finds all of them in use waits for one."""
 
@@ -41,11 +63,12 @@ class Wires:
         self._unmade = threading.Semaphore(most)
         self._idle: SimpleQueue[Wire] = SimpleQueue()
 
-    def ask(self, *words: Any) -> Any:
+    def ask(self, *words: Spoken | str | bytes | int) -> Any:
         """One command and its answer."""
+        command = command_of(words)
         wire = self._take()
         try:
-            return wire.ask(words)
+            return wire.ask(command)
         except exceptions.ResponseError:  # an answer too: the wire is as good as before
             raise
         except BaseException:  # half a conversation: nobody must hear the rest of it
@@ -76,38 +99,48 @@ class Wire:
         self._made = made
         self._patience = patience
         self._socket: Any = None
-        """The driver's, where we speak to it ourselves."""
+        """The driver's; it opens another after it was told to hang up."""
         self._reader: Any = None
+        """Where we read from it ourselves."""
+        self._look: Any = None
 
-    def ask(self, words: tuple[Any, ...]) -> Any:
+    def ask(self, command: bytes) -> Any:
         """Send, and wait for the answer; an error that the server answers is raised."""
-        if _is_cut(self._made):
+        if self._socket is None or self._made._sock is not self._socket or self._is_cut():
             self.cut()
-        if self._made._sock is None:
             self._connect()
         if self._reader is None:
-            self._made.send_command(*words)
+            self._made.send_packed_command([command])
             return self._made.read_response()
-        return self._talk(words)
+        return self._talk(command)
 
     def cut(self) -> None:
         """Hang up; the next command connects again."""
         self._made.disconnect()
-        self._socket = self._reader = None
+        self._socket = self._reader = self._look = None
+
+    def _is_cut(self) -> bool:
+        """Whether the server has hung up, or has said something that nobody asked for."""
+        if self._look is not None:
+            return bool(self._look.poll(0))
+        try:
+            return bool(self._made.can_read(timeout=0))
+        except (exceptions.ConnectionError, OSError):
+            return True
 
     def _connect(self) -> None:
+        """Fails once if nobody is there."""
         self._made.connect()
-        found = self._made._sock
+        found = self._socket = self._made._sock
         if READER is not None and type(found) is socket.socket:
             _wait_in_the_kernel(found, self._patience)
-            self._socket = found
+            self._look = _look_at(found)
             told = self._made._parser.parse_error
             self._reader = READER(protocolError=exceptions.InvalidResponse, replyError=told)
 
-    def _talk(self, words: tuple[Any, ...]) -> Any:
+    def _talk(self, command: bytes) -> Any:
         try:
-            for piece in self._made.pack_command(*words):
-                self._socket.sendall(piece)
+            self._socket.sendall(command)
             answer = self._hear()
         except (TimeoutError, BlockingIOError) as error:
             raise exceptions.TimeoutError("Timeout on a socket") from error
@@ -127,14 +160,13 @@ class Wire:
         return answer
 
 
-def _is_cut(made: Any) -> bool:
-    """Whether the server has hung up, or has said something that nobody asked for."""
-    if made._sock is None:  # we connect, which fails once if nobody is there
-        return False
-    try:
-        return bool(made.can_read(timeout=0))
-    except (exceptions.ConnectionError, OSError):
-        return True
+def _look_at(found: socket.socket) -> Any:
+    """Tells whether something is to be read, in one system call; None where there is no such thing."""
+    if not hasattr(select, "poll"):
+        return None
+    look = select.poll()
+    look.register(found, select.POLLIN)
+    return look
 
 
 def _wait_in_the_kernel(found: socket.socket, seconds: float) -> None:

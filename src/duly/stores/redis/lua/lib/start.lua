@@ -1,24 +1,10 @@
--- start: what every operation begins with: its prefix, the time, and text that loses no digit.
--- KEYS[1] is the prefix of every key, hash tag included; ARGV is the wall and the boot time of a test
--- clock in microseconds (empty: the server's clock serves as both) and the operation's own values as JSON.
+-- start: what every operation begins with: its values, as JSON the third of ARGV, and text that loses no digit.
 --
 -- A script is built anew at every call, and each function of it costs: so the parts are tables, which one
 -- local holds each, and what only unusual jobs need is a function's inside, built by `need` when it is met.
 
-if redis.replicate_commands then
-    redis.replicate_commands() -- before 7 a host could have switched it off, and TIME would forbid writing
-end
-
 local need -- answers a part that is built only when it is asked for
-local call, json = redis.call, cjson.encode
-local format, concat = string.format, table.concat
-local prefix = KEYS[1]
-local now, boot = tonumber(ARGV[1]), tonumber(ARGV[2])
-if not now then
-    local time = call("TIME")
-    now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-    boot = now
-end
+local json, concat = cjson.encode, table.concat
 local given = cjson.decode(ARGV[3])
 
 -- Lua's own conversion keeps 14 digits; a moment in microseconds has 16. Printing whole numbers as such takes
