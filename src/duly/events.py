@@ -28,28 +28,39 @@ class Event(NamedTuple):
 
 
 Listener = Callable[[Event], None]
+Wants = Callable[[str], bool]
+"""Whether events of a kind are to be told."""
+
+
+def _everything(_: str) -> bool:
+    return True
 
 
 class Events:
     """The list of listeners. A listener that raises is told about in the log and costs nobody else."""
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = []
+        self._listeners: list[tuple[Listener, Wants]] = []
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Listen from now on; call what is returned to stop."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+    def subscribe(self, listener: Listener, *, wants: Wants | None = None) -> Callable[[], None]:
+        """Listen from now on; call what is returned to stop.
 
-    @property
-    def is_heard(self) -> bool:
-        """False when making an event would be work for nobody."""
-        return bool(self._listeners)
+        `wants` tells of a kind whether to hear of it now: a worker makes no event that nobody wants, and
+        those of runs that are done are most of its work.
+        """
+        entry = listener, wants or _everything
+        self._listeners.append(entry)
+        return lambda: self._listeners.remove(entry)
+
+    def hears(self, kind: str) -> bool:
+        """False when making an event of this kind would be work for nobody."""
+        return any([wants(kind) for _, wants in self._listeners])  # noqa: C419  a generator costs more
 
     def emit(self, event: Event) -> None:
         """Tell every listener."""
-        for listener in list(self._listeners):
+        for listener, wants in list(self._listeners):
             try:
-                listener(event)
+                if wants(event.kind):
+                    listener(event)
             except Exception:
                 log.exception("a listener failed on %s", event)

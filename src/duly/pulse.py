@@ -85,6 +85,14 @@ class Sum:
     """From due to start, of first tries."""
     took: Spread = field(default_factory=Spread)
 
+    def note(self, wait: float | None, took: float | None) -> None:
+        """One more, as far as its times are known."""
+        self.runs += 1
+        if wait is not None:
+            self.waited.add(wait)
+        if took is not None:
+            self.took.add(took)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:

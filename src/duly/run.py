@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -16,7 +15,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Literal, Protocol
 
-from duly import codec, context
+from duly import codec, context, process
 from duly.durations import Duration, duration, moment
 from duly.errors import (
     ArgumentsTooLarge,
@@ -35,7 +34,7 @@ from duly.options import Options
 from duly.retry import Retry, next_grant, next_try
 from duly.signals import Progress, Signal, Throttle
 from duly.tracebacks import clean, describe
-from duly.tracing import begin_run
+from duly.tracing import begin_run, is_traced
 
 current_run: ContextVar[Run | None] = ContextVar("duly_current_run", default=None)
 
@@ -86,7 +85,7 @@ class Run:
         self._tell = tell
         self._is_perpetual = is_perpetual
         self._ending = Lock()
-        self._process = os.getpid()
+        self._process = process.number
 
     @property
     def binding(self) -> Binding | None:
@@ -246,7 +245,7 @@ class Run:
     @property
     def is_live_here(self) -> bool:
         """The body goes on, in this very process: one that it forked has no say in its transaction."""
-        return not self._has_ended and os.getpid() == self._process
+        return not self._has_ended and process.number == self._process
 
     def end(self) -> None:
         """The body is over."""
@@ -255,7 +254,7 @@ class Run:
 
     def owns(self, request: Request) -> bool:
         """Whether a request is for this run's own key. A process the body forked has no say in its settle."""
-        is_here = os.getpid() == self._process
+        is_here = process.number == self._process
         return (
             is_here and self.key is not None and (request.task, request.key) == (self._claim.task, self.key)
         )
@@ -276,6 +275,11 @@ def log_context(claim: Claim) -> dict[str, object]:
         "attempt": claim.attempt + 1,
         "epoch": claim.epoch,
     }
+
+
+def is_unaccompanied(claim: Claim) -> bool:
+    """Nobody traces it, and nothing was bound where it was asked for: `current_run` is all it needs."""
+    return claim.context == context.NOTHING and not is_traced()
 
 
 class as_current:  # noqa: N801  reads like a function where it is used

@@ -262,13 +262,18 @@ class RunSpan:
         self._span.end()
 
 
+def is_traced() -> bool:
+    """False where nobody could trace. One look, before anything else: every run comes by here."""
+    return "opentelemetry.trace" in sys.modules
+
+
 def begin_run(claim: Claim) -> RunSpan | None:
     """A span for a run; None where nobody traces.
 
     Every try of a request is a child of the span that asked for it. A later cycle of the same job, next year
     perhaps, begins a trace of its own with a link to that span: no trace goes on for ever.
     """
-    if "opentelemetry.trace" not in sys.modules:  # before anything else: every run comes by here
+    if not is_traced():
         return None
     begun = _begin(claim)
     return None if begun is None else RunSpan(*begun)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
@@ -216,7 +216,7 @@ def _called(operation: Operation[T]) -> Operation[T]:
         return operation
     watched: Watched[T] = operation
     watched.call()
-    return watched.inner or watched
+    return watched if watched.inner is None else replace(watched.inner, meanwhile=watched.meanwhile)
 
 
 def _watched(
@@ -229,7 +229,7 @@ def _watched(
         call()  # somebody performs it in a transaction of his own
         return operation.steps()
 
-    return Watched(operation.name, steps, operation.writes, operation, call, answer, failure)
+    return Watched(operation.name, steps, operation.writes, None, operation, call, answer, failure)
 
 
 def _mark(fence: Fence) -> Mark:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.contract.arrange import (
     KEY,
     LEASE,
@@ -22,6 +24,8 @@ from tests.contract.arrange import (
 from duly.job import State
 from duly.lifecycle import Again, Done, Release, Settled
 from duly.stores.contract import Lane, Settlement, Store
+from duly.stores.redis import RedisStore
+from duly.stores.sqlite import SqliteStore
 from duly.testing import VirtualClock
 
 
@@ -34,6 +38,20 @@ def test_a_turn_settles_and_lends(store: Store) -> None:
     assert turned.answers == [Settled.SETTLED]
     assert len(turned.claimed.claims) == 1
     assert state(store, first[0].id) is State.DONE
+
+
+def test_the_caller_has_something_to_do_while_the_store_is_at_work(store: Store) -> None:
+    done: list[str] = []
+    put(store, request(), request())
+    first = claim_all(store, limit=1)
+
+    turn = store.turn([Settlement(first[0].fence, Done())], ask(limit=1))
+    turned = store.run(replace(turn, meanwhile=lambda: done.append("in the meantime")))
+
+    assert turned.answers == [Settled.SETTLED]
+    assert len(turned.claimed.claims) == 1
+    always = isinstance(store, SqliteStore | RedisStore)  # a first turn of PostgreSQL's has many messages
+    assert done == ["in the meantime"] * (always or len(done))
 
 
 def test_a_turn_lends_what_its_own_settle_made_ready(store: Store) -> None:

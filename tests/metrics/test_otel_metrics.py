@@ -53,7 +53,7 @@ def test_without_a_provider_nobody_listens() -> None:
 
     @app.task
     def mail() -> None:
-        heard.append(app.events.is_heard)
+        heard.append(app.events.hears("done"))
 
     heard: list[bool] = []
     mail.enqueue()

@@ -132,6 +132,11 @@ def _tell_children(**options: Any) -> None:
         COMPANIONS.append(CHILD_LOGS)
 
 
+def tells_runs(kind: str) -> bool:
+    """Whether a line may come of it: most runs are done, and nobody asked to see each of them."""
+    return kind != "done" or logging.getLogger(RUNS).isEnabledFor(logging.INFO)
+
+
 def run_lines() -> Callable[[Event], None]:
     """A listener that logs one line per finished run."""
     log = logging.getLogger(RUNS)

@@ -41,6 +41,9 @@ class Operation(Generic[T]):
     name: str
     steps: Callable[[], Steps[T]]
     writes: bool = True
+    meanwhile: Callable[[], None] | None = None
+    """What the caller does while the store is at work, where a driver can tell: never more than is quick, and
+    perhaps not at all or again, with another try. In Python one waits for one's own threads, too."""
 
 
 def together(name: str, first: Operation[Any], second: Operation[Any]) -> Operation[tuple[Any, Any]]:

@@ -71,9 +71,9 @@ class Bench:
         self._to_begin: list[Holding] = []
         self._concluded: deque[Concluded] = deque()
         self._hooks = Threads(HOOKS)
-        self._on_loop = LoopBodies(loop, counter, conclude=self._end, advance=self._advance, fail=fail)
+        self._on_loop = LoopBodies(loop, counter, conclude=self._end, advance=self.advance, fail=fail)
         self._in_threads = ThreadBodies(
-            Threads(slots), counter.clock, conclude=self._end, advance=self._advance
+            Threads(slots), counter.clock, conclude=self._end, advance=self.advance
         )
         self._isolation = Isolation(
             slots=slots,
@@ -122,10 +122,9 @@ class Bench:
             len(self._buffer) <= self.low or len(self._concluded) >= LARGEST_BATCH
         )
 
-    def offer(self, holdings: list[Holding]) -> None:
-        """Claims that were just lent: start what fits, keep the rest in the buffer."""
+    def keep(self, holdings: list[Holding]) -> None:
+        """Claims that were just lent. They start when a slot becomes free, or at the next `advance`."""
         self._buffer.extend(holdings)
-        self._advance()
 
     def collect(self) -> list[Concluded]:
         """The runs that ended since the last look."""
@@ -166,7 +165,7 @@ class Bench:
                     self._concluded.append(Concluded(holding, Release(note=note)))
                 else:
                     self._buffer.append(holding)
-        self._advance()
+        self.advance()
         self._wake()
 
     def _unstarted(self) -> list[Holding]:
@@ -199,7 +198,7 @@ class Bench:
 
     # starting
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
         """Start what waits, as far as slots are free; tell who collects what has ended.
 
         The clocks and the lease are looked at once for all of them: they start in the same moment.
@@ -251,7 +250,7 @@ class Bench:
 
     def _conclude(self, ended: Concluded) -> None:
         self._end(ended)
-        self._advance()
+        self.advance()
 
     def _end(self, ended: Concluded) -> None:
         """First the end, then the slot: at no moment is it in neither."""

@@ -117,6 +117,11 @@ def settlement_of(ended: Concluded, *, is_conditional: bool = False) -> Settleme
     return Settlement(holding.fence, verdict, holding.started_at, then, is_conditional=is_conditional)
 
 
+def is_plain(ended: Concluded, answer: Settled) -> bool:
+    """Done, and nothing is to be said about it."""
+    return ended.verdict is DONE and answer is Settled.SETTLED and ended.holding.halt is None
+
+
 def outcome_of(verdict: Verdict, answer: Settled, halt: Halt | None = None) -> str:
     """One word for what became of a run; `events.Event` lists them."""
     if answer is not Settled.SETTLED:
@@ -128,7 +133,7 @@ def tell_end(events: Events, ended: Concluded, answer: Settled, seconds: float) 
     """Log what a person should know, and tell whoever listens, in the context its request was made under."""
     with context.restored(ended.holding.claim.context):
         _log_end(ended, answer)
-        if events.is_heard:
+        if events.hears(outcome_of(ended.verdict, answer, ended.holding.halt)):
             events.emit(_event(ended, answer, seconds))
 
 

@@ -19,7 +19,7 @@ from duly.errors import DulyError, LeaseLost
 from duly.executors.limits import Interruptible, limited
 from duly.job import Delivery
 from duly.lifecycle import Release
-from duly.run import Run, as_current
+from duly.run import Run, as_current, current_run, is_unaccompanied
 from duly.worker.binding import Binding
 from duly.worker.closing import undisturbed
 from duly.worker.endings import Concluded, halted, raised_with, returned_with, undecodable
@@ -97,13 +97,14 @@ class LoopBodies:
         run = seat(holding)
         try:
             check_wanted(holding)
-            with as_current(run):
-                if failpoints.armed is not None:
-                    failpoints.reached("before_body", claim.task)
+            if is_unaccompanied(claim) and failpoints.armed is None:
+                current_run.set(run)  # for good: its context ends with it
                 value: Any = await holding.task.invoke(run, args, kwargs)
-                if failpoints.armed is not None:
-                    failpoints.reached("after_body", claim.task)
+            else:
+                value = await _accompanied(holding, run, args, kwargs)
+            run.end()
         except BaseException as error:
+            run.end()
             self._failed(holding, run, error)
             if isinstance(error, GeneratorExit) and not self._loop.is_running():
                 raise  # the loop is being closed, and so are we
@@ -187,6 +188,15 @@ class LoopBodies:
         """The loop may have no further round: what is to be told is told at once."""
         self._conclude(halted(holding, run, error, str(holding.halt or "its event loop went down")))
         self._advance()
+
+
+async def _accompanied(holding: Holding, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Its body, under what its request was made under."""
+    with as_current(run):
+        failpoints.reached("before_body", holding.claim.task)
+        value = await holding.task.invoke(run, args, kwargs)
+        failpoints.reached("after_body", holding.claim.task)
+        return value
 
 
 def seat(holding: Holding) -> Run:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -25,7 +26,7 @@ from duly.worker.beat import Heartbeat
 from duly.worker.bench import EVERY, Bench
 from duly.worker.chores import Chores
 from duly.worker.doubts import seen_again, sort_out
-from duly.worker.endings import DONE, Concluded, outcome_of, settlement_of, tell_end
+from duly.worker.endings import Concluded, is_plain, outcome_of, settlement_of, tell_end
 from duly.worker.failures import hook_call
 from duly.worker.hand import Halt, Hand, Holding
 from duly.worker.hearing import Hearing
@@ -71,6 +72,10 @@ class Pump:
         """How many unstarted claims are worth holding now."""
         self._turned_at = time.monotonic()
         self._unsettled: list[Concluded | Settlement] = []
+        self._done: list[Holding] = []
+        """Runs that ended well, are settled, and news to nobody; still to be counted."""
+        self._tells_done = True
+        """Somebody wants to hear of each of them."""
         self._doubtful: list[Concluded] = []
         self._tempo = Tempo(since=time.monotonic())
         self._look_at = 0.0
@@ -86,6 +91,7 @@ class Pump:
 
     def close(self) -> None:
         """Nothing more will come of it."""
+        self._meanwhile()
         self._chores.tally.write_last()
         self.bell.close()
 
@@ -117,6 +123,7 @@ class Pump:
                 self.turn()
             except StoreError as error:
                 self._is_unsure = True
+                self._bench.advance()
                 if isinstance(error, StoreMoved):
                     self._beat.on_overtaken(error)
                 else:
@@ -135,12 +142,14 @@ class Pump:
             held = [*self._hand.fences(), *map(_fence, self._unsettled)]
             self._store.run(self._store.disown(self._worker, held))
             self._is_unsure = False
+        self._tells_done = self._app.events.hears("done")
         self._begin()
         self._hearing.send()
         self._take_in(self._bench.collect(), time.monotonic())
         if self._is_time():
             self._exchange()
         else:
+            self._meanwhile()
             self._rest()
         self._keep_house()  # after the settle: what cannot be swept must not hold up what has ended
 
@@ -251,8 +260,20 @@ class Pump:
 
     def _talk(self, settlements: list[Settlement]) -> tuple[list[Settled], Claimed | None]:
         if self._can_take:
-            return self._store.run(self._store.turn(settlements, self._ask()))
-        return self._store.run(self._store.settle(self._worker, settlements)) if settlements else [], None
+            turn = self._store.turn(settlements, self._ask())
+            return self._store.run(replace(turn, meanwhile=self._meanwhile))
+        settle = self._store.settle(self._worker, settlements)
+        return self._store.run(replace(settle, meanwhile=self._meanwhile)) if settlements else [], None
+
+    def _meanwhile(self) -> None:
+        """While the store is at work: start what was lent the last time, count what was settled.
+
+        Not before: threads of one interpreter take turns, and each start would hold up the next message.
+        """
+        self._bench.advance()
+        if self._done:
+            done, self._done = self._done, []
+            self._chores.tally.note_done(done)
 
     def _settle_alone(self, settlement: Settlement) -> Settled:
         """One end that no store takes must not cost the others theirs: it is recorded as a failure."""
@@ -316,7 +337,7 @@ class Pump:
         if failpoints.armed is not None:
             for holding in holdings:
                 failpoints.reached("after_claim", holding.claim.task)
-        self._bench.offer(holdings)
+        self._bench.keep(holdings)
         if len(holdings) < len(claimed.claims):
             self._unsettled.extend(take_turns(self._app, claimed))
         was_all = self._rota.note(bodies=len(holdings), schedules=len(claimed.claims) - len(holdings))
@@ -326,6 +347,9 @@ class Pump:
         # after each pick-up would find what comes next no sooner, and take the processor from the body.
         is_known = was_empty or (was_all and bool(holdings) and not self.has_unsettled)
         self._look_at = time.monotonic() + (self._pause(claimed) if is_known else 0.0)
+        self._take_in(self._bench.collect(), time.monotonic())
+        if not self._is_time():
+            self._bench.advance()
 
     def _pause(self, claimed: Claimed) -> float:
         """Until something may be due, by the store's clock, or until the next look of our own accord."""
@@ -337,13 +361,15 @@ class Pump:
 
     def _tell_end(self, item: Concluded, answer: Settled, now: float) -> None:
         holding = item.holding
+        if is_plain(item, answer) and not self._tells_done:
+            holding.settled = now
+            self._done.append(holding)
+            self.finished += 1
+            return
         took = None if holding.started_at is None else now - holding.started
         self.finished += 0 if took is None else 1
-        is_plain = item.verdict is DONE and answer is Settled.SETTLED and holding.halt is None
-        outcome = "done" if is_plain else outcome_of(item.verdict, answer, holding.halt)
+        outcome = outcome_of(item.verdict, answer, holding.halt)
         self._chores.tally.note(holding.claim.task, holding.claim.queue, outcome, holding.wait, took)
-        if is_plain and not self._app.events.is_heard:
-            return  # most ends are news to nobody
         tell_end(self._app.events, item, answer, took or 0.0)
         counts = answer is Settled.SETTLED and holding.halt is not Halt.CANCELLED
         hook = hook_call(holding, item.verdict) if counts else None

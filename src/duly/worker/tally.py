@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
 from duly.errors import StoreError
+from duly.lifecycle import EVENTS, Done
 from duly.pulse import KEPT, KIND, Sum, packed
 from duly.stores.contract import Store
+from duly.worker.hand import Holding
 
 log = logging.getLogger("duly.worker")
 
@@ -23,6 +25,8 @@ MOST: Final = 500
 """Sums of one minute: a thousand tasks are told apart by their queues alone."""
 
 NEVER: Final = float("inf")
+
+DONE: Final = EVENTS[Done]
 
 Sums = dict[tuple[str, str, str], Sum]
 
@@ -55,20 +59,33 @@ class Tally:
 
     def note(self, task: str, queue: str, outcome: str, wait: float | None, took: float | None) -> None:
         """A run ended."""
-        if self._ahead is None:
+        sums = self._current()
+        if sums is not None:
+            one = sums.get((task, queue, outcome)) or self._begin(sums, task, queue, outcome)
+            one.note(wait, took)
+
+    def note_done(self, holdings: Iterable[Holding]) -> None:
+        """Runs that ended well, and are settled: nearly all, so all at once."""
+        sums = self._current()
+        if sums is None:
             return
-        minute = int((self._monotonic() + self._ahead) // 60)
+        for holding in holdings:
+            task, queue = holding.claim.task, holding.claim.queue
+            one = sums.get((task, queue, DONE)) or self._begin(sums, task, queue, DONE)
+            one.note(holding.wait, holding.settled - holding.started)
+
+    def _current(self) -> Sums | None:
+        """Of this minute; None before the store has told its time."""
+        if self._ahead is None:
+            return None
+        now = self._monotonic()
+        if self.due == NEVER:
+            self.due = now + EVERY
+        minute = int((now + self._ahead) // 60)
         sums = self._minutes.get(minute)
         if sums is None:
             sums = self._minutes[minute] = {}
-        one = sums.get((task, queue, outcome)) or self._begin(sums, task, queue, outcome)
-        one.runs += 1
-        if self.due == NEVER:
-            self.due = self._monotonic() + EVERY
-        if wait is not None:
-            one.waited.add(wait)
-        if took is not None:
-            one.took.add(took)
+        return sums
 
     def _begin(self, sums: Sums, task: str, queue: str, outcome: str) -> Sum:
         name = task if len(sums) < MOST else ""

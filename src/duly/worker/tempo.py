@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LARGEST_BATCH = 500
+MOST_BUFFERED = 2 * LARGEST_BATCH
+"""One batch to run while the store settles the last one and lends the next."""
 BUFFERED_SECONDS = 0.5
 """How much work may wait unstarted in this process, measured in time at the current pace."""
 
@@ -27,7 +29,7 @@ class Tempo:
             self.ended, self.since = 0, now
 
     def buffer(self, slots: int) -> int:
-        """Nothing while runs are slow; up to a batch when they are quick."""
-        return (
-            min(LARGEST_BATCH, int(self.per_second * BUFFERED_SECONDS)) if self.per_second > 2 * slots else 0
-        )
+        """Nothing while runs are slow; up to two batches when they are quick."""
+        if self.per_second <= 2 * slots:
+            return 0
+        return min(MOST_BUFFERED, int(self.per_second * BUFFERED_SECONDS))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import psycopg
 import pytest
@@ -105,9 +107,9 @@ def test_messages_are_planned_once_though_they_are_about_single_jobs(
     wires: list[Wire] = []
     speak = Wire.say
 
-    def overheard(self: Wire, parts: Sequence[Part]) -> list[list[Row]]:
+    def overheard(self: Wire, parts: Sequence[Part], *given: Any) -> list[list[Row]]:
         wires.append(self)
-        return speak(self, parts)
+        return speak(self, parts, *given)
 
     monkeypatch.setattr(Wire, "say", overheard)
     warm(store)
@@ -133,6 +135,18 @@ def test_a_turn_takes_one_message(store: PostgresStore, spoken: list[str]) -> No
 
     assert (turned.answers, len(turned.claimed.claims)) == ([Settled.SETTLED] * 3, 1)
     assert spoken == ["say"]
+
+
+def test_a_worker_has_something_to_do_while_the_server_is_at_work(store: PostgresStore) -> None:
+    warm(store)
+    lent = lend(store, 3)
+    put(store, request())
+    done: list[str] = []
+
+    store.run(replace(store.turn(ended(*lent), asking()), meanwhile=lambda: done.append("turn")))
+    store.run(replace(store.claim(asking()), meanwhile=lambda: done.append("claim")))
+
+    assert done == ["turn", "claim"]
 
 
 def beat(store: PostgresStore, *held: Claim) -> Renewal:

@@ -15,7 +15,8 @@ async def test_a_bench_is_not_empty_while_its_claims_are_looked_through() -> Non
     """Or a worker in burst mode would leave, and a worker that drains be done, with claims in hand."""
     app = Duly("memory://")
     bench = bench_of(app, asyncio.get_running_loop())
-    bench.offer([holding_of(app)])
+    bench.keep([holding_of(app)])
+    bench.advance()
     found: list[bool] = []
     looking = threading.Thread(target=lambda: found.append(bench.is_empty))
 

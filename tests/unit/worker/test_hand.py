@@ -55,7 +55,8 @@ def test_an_order_that_comes_while_a_run_is_seated_reaches_it() -> None:
 async def test_an_order_to_a_claim_that_was_returned_starts_and_ends_nothing() -> None:
     app = Duly("memory://")
     bench, holding = bench_of(app, asyncio.get_running_loop()), holding_of(app)
-    bench.offer([holding])
+    bench.keep([holding])
+    bench.advance()
     bench.return_unstarted(lambda _: True, "not wanted")
 
     holding.order(Halt.LOST)

@@ -182,7 +182,7 @@ class Driver:
                 if not wire.has_nothing_to_say:
                     wire.close()
                     return None
-                outcome = say(wire, self._parts(message))
+                outcome = say(wire, self._parts(message), operation.meanwhile)
         except psycopg.Error as error:
             raise unreachable(error, self._address) from error
         except UnicodeEncodeError:

@@ -7,7 +7,7 @@ a connection, their parameters travel as text, and one word at the end (Sync) ha
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from psycopg import errors
@@ -58,15 +58,19 @@ def preparing(pgconn: Any, statement: Numbered) -> Generator[Any, Any, None]:
     _check((yield from execute(pgconn)))
 
 
-def saying(pgconn: Any, reader: Any, parts: Sequence[Part]) -> Conversation:
+def saying(
+    pgconn: Any, reader: Any, parts: Sequence[Part], meanwhile: Callable[[], None] | None = None
+) -> Conversation:
     """Send all of them at once; the rows of each, or the error of the one that failed."""
     if len(parts) == 1:
-        return (yield from _saying_one(pgconn, reader, *parts[0]))
+        return (yield from _saying_one(pgconn, reader, *parts[0], meanwhile))
     pgconn.enter_pipeline_mode()
     for statement, values in parts:
         _send(pgconn, statement, values)
     pgconn.pipeline_sync()
     yield from send(pgconn)
+    if meanwhile is not None:
+        meanwhile()
     answers: list[Any] = []
     for _ in range(len(parts) + 1):  # the last answers the Sync: all of it is committed
         answers += yield from fetch_many(pgconn)
@@ -77,13 +81,22 @@ def saying(pgconn: Any, reader: Any, parts: Sequence[Part]) -> Conversation:
     return [_rows(answer, reader) for answer in answers[:-1]]
 
 
-def _saying_one(pgconn: Any, reader: Any, statement: Numbered, values: list[bytes | None]) -> Conversation:
+def _saying_one(
+    pgconn: Any,
+    reader: Any,
+    statement: Numbered,
+    values: list[bytes | None],
+    meanwhile: Callable[[], None] | None,
+) -> Conversation:
     """One alone brings its own Sync, and the driver awaits its answers in C: a third less for us to do.
 
     They are complete: where the commit failed, its error follows the rows.
     """
     _send(pgconn, statement, values)
-    answers = yield from execute(pgconn)
+    if meanwhile is not None:
+        yield from send(pgconn)
+        meanwhile()
+    answers = yield from fetch_many(pgconn) if meanwhile else execute(pgconn)
     _check(answers)
     return [_rows(answers[0], reader)]
 

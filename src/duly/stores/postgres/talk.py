@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -23,10 +23,10 @@ class Outcome(NamedTuple):
     is_committing: bool = False
 
 
-def say(wire: Wire, parts: Sequence[Part]) -> Outcome:
+def say(wire: Wire, parts: Sequence[Part], meanwhile: Callable[[], None] | None = None) -> Outcome:
     """Send one message, which commits by itself; what the server had against it has undone it."""
     try:
-        return Outcome(wire.say(parts))
+        return Outcome(wire.say(parts, meanwhile))
     except psycopg.Error as error:
         if isinstance(error, STALE_PLANS):
             wire.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
@@ -159,13 +159,13 @@ class Wire(_Acquaintance, psycopg.Connection[Row]):
                 self.wait(preparing(self.pgconn, statement))
             self.known |= {statement.name}
 
-    def say(self, parts: Sequence[Part]) -> list[list[Row]]:
+    def say(self, parts: Sequence[Part], meanwhile: Callable[[], None] | None = None) -> list[list[Row]]:
         """Send one message, and answer the rows of each of its statements."""
         if not self.knows(parts):
             self.learn(statement for statement, _ in parts)
         with self.lock:
             try:
-                answers: list[list[Row]] = self.wait(saying(self.pgconn, self.reader, parts))
+                answers: list[list[Row]] = self.wait(saying(self.pgconn, self.reader, parts, meanwhile))
                 return answers
             finally:
                 if self._is_torn:

@@ -197,18 +197,18 @@ class Driver:
         try:
             statement = next(steps)
             while True:
-                statement = steps.send(self._call(statement))
+                statement = steps.send(self._call(statement, operation.meanwhile))
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 
-    def _call(self, statement: Statement) -> Any:
+    def _call(self, statement: Statement, meanwhile: Callable[[], None] | None = None) -> Any:
         wanted = script(statement.text)
         given = statement.parameters
         if not isinstance(given, Spoken | bytes):
             given = packed(given)
         values = (self._place(), given)
         try:
-            reply = self._wires.ask("EVALSHA", wanted.sha, *values)
+            reply = self._wires.ask("EVALSHA", wanted.sha, *values, meanwhile=meanwhile)
         except exceptions.NoScriptError:  # a restart or SCRIPT FLUSH: the text teaches it again
             reply = self._wires.ask("EVAL", wanted.text, *values)
         return _read(reply.decode())

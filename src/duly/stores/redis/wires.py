@@ -12,9 +12,8 @@ import select
 import socket
 import struct
 import sys
-from collections.abc import Callable
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
@@ -63,12 +62,12 @@ class Wires:
         self._unmade = threading.Semaphore(most)
         self._idle: SimpleQueue[Wire] = SimpleQueue()
 
-    def ask(self, *words: Spoken | str | bytes | int) -> Any:
+    def ask(self, *words: Spoken | str | bytes | int, meanwhile: Callable[[], None] | None = None) -> Any:
         """One command and its answer."""
         command = command_of(words)
         wire = self._take()
         try:
-            return wire.ask(command)
+            return wire.ask(command, meanwhile)
         except exceptions.ResponseError:  # an answer too: the wire is as good as before
             raise
         except BaseException:  # half a conversation: nobody must hear the rest of it
@@ -104,7 +103,7 @@ class Wire:
         """Where we read from it ourselves."""
         self._look: Any = None
 
-    def ask(self, command: bytes) -> Any:
+    def ask(self, command: bytes, meanwhile: Callable[[], None] | None = None) -> Any:
         """Send, and wait for the answer; an error that the server answers is raised."""
         if self._socket is None or self._made._sock is not self._socket or self._is_cut():
             self.cut()
@@ -112,7 +111,7 @@ class Wire:
         if self._reader is None:
             self._made.send_packed_command([command])
             return self._made.read_response()
-        return self._talk(command)
+        return self._talk(command, meanwhile)
 
     def cut(self) -> None:
         """Hang up; the next command connects again."""
@@ -138,9 +137,11 @@ class Wire:
             told = self._made._parser.parse_error
             self._reader = READER(protocolError=exceptions.InvalidResponse, replyError=told)
 
-    def _talk(self, command: bytes) -> Any:
+    def _talk(self, command: bytes, meanwhile: Callable[[], None] | None) -> Any:
         try:
             self._socket.sendall(command)
+            if meanwhile is not None:
+                meanwhile()
             answer = self._hear()
         except (TimeoutError, BlockingIOError) as error:
             raise exceptions.TimeoutError("Timeout on a socket") from error
