@@ -205,11 +205,11 @@ def test_whoever_has_waited_too_long_frees_those_that_come_after_it(monkeypatch:
     road = Road()
     road.may_arrive.set()
 
-    def struck(traveller: object) -> None:
+    def struck() -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patching:
-        patching.setattr(road.convoy, "_leave", struck)  # it cannot hand on the lead
+        patching.setattr(road.convoy, "_hand_on", struck)
         with pytest.raises(KeyboardInterrupt):
             road.carry("first", PATTERN)
     monkeypatch.setattr(convoy, "PATIENCE", 0.0)

@@ -75,7 +75,29 @@ class Convoy:
 
     def carry(self, operation: Operation[list[Placed]], load: Load) -> list[Placed]:
         """Perform the operation, or have it performed together with others."""
-        traveller = Traveller(operation, load)
+        if self._goes_alone():
+            try:
+                placed: list[Placed] = self._perform(operation)
+                return placed
+            finally:
+                self._hand_on()
+        return self._travel(Traveller(operation, load))
+
+    def _goes_alone(self) -> bool:
+        """Whether nothing is under way: then nobody waits either."""
+        with self._lock:
+            if self._leader is not None:
+                return False
+            self._leader = threading.get_ident()
+            return True
+
+    def _hand_on(self) -> None:
+        with self._lock:
+            heirs = self._succeeded()
+        for each in heirs:
+            each.call()
+
+    def _travel(self, traveller: Traveller) -> list[Placed]:
         try:
             if not self._sets_out(traveller) and not traveller.wait():
                 self._give_up(traveller)

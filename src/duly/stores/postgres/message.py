@@ -15,7 +15,7 @@ from psycopg.generators import execute, fetch_many, send
 from psycopg.pq import ConnStatus, ExecStatus
 
 from duly.stores.drive import Row
-from duly.stores.postgres.operations.swift import as_text
+from duly.stores.postgres.operations.swift import Texts, as_text
 
 Conversation = Generator[Any, Any, list[list[Row]]]
 
@@ -29,6 +29,8 @@ class Numbered(NamedTuple):
 
     def values(self, given: Mapping[str, Any]) -> list[bytes | None]:
         """The parameters in order, as text."""
+        if given.__class__ is Texts:
+            return [given[name] for name in self.parameters]
         return [as_text(given[name]) for name in self.parameters]
 
 
@@ -66,7 +68,7 @@ def saying(
         return (yield from _saying_one(pgconn, reader, *parts[0], meanwhile))
     pgconn.enter_pipeline_mode()
     for statement, values in parts:
-        _send(pgconn, statement, values)
+        hand_over(pgconn, statement, values)
     pgconn.pipeline_sync()
     yield from send(pgconn)
     if meanwhile is not None:
@@ -92,16 +94,22 @@ def _saying_one(
 
     They are complete: where the commit failed, its error follows the rows.
     """
-    _send(pgconn, statement, values)
+    hand_over(pgconn, statement, values)
     if meanwhile is not None:
         yield from send(pgconn)
         meanwhile()
     answers = yield from fetch_many(pgconn) if meanwhile else execute(pgconn)
+    return [read(answers, reader)]
+
+
+def read(answers: Sequence[Any], reader: Any) -> list[Row]:
+    """The rows that answer a statement which was sent alone."""
     _check(answers)
-    return [_rows(answers[0], reader)]
+    return _rows(answers[0], reader)
 
 
-def _send(pgconn: Any, statement: Numbered, values: list[bytes | None]) -> None:
+def hand_over(pgconn: Any, statement: Numbered, values: list[bytes | None]) -> None:
+    """Leave a statement with the library, which sends what it can."""
     if statement.name:
         pgconn.send_query_prepared(statement.name, values)
     else:

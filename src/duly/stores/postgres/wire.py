@@ -14,18 +14,23 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.adapt import Transformer
-from psycopg.generators import execute
+from psycopg.generators import execute, fetch_many
 from psycopg.pq import ConnStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from duly.stores.drive import Row
 from duly.stores.postgres.address import Address
-from duly.stores.postgres.message import Numbered, Part, preparing, saying
+from duly.stores.postgres.message import Numbered, Part, hand_over, preparing, read, saying
 
 T = TypeVar("T")
 
 GRACE: Final = timedelta(seconds=2)
 """How much longer than the server's own limit to wait for its word."""
+OK: Final = int(ConnStatus.OK)
+IDLE: Final = int(TransactionStatus.IDLE)
+TICK: Final = 0.1
+"""Seconds until whoever waits looks up: only then can it be interrupted by another thread."""
+TOO_LATE: Final = "the server did not answer in time"
 PREPARE_AFTER: Final = 3
 ENCODING: Final = "UTF8"
 """Messages are written and read so, whatever the environment says."""
@@ -50,7 +55,7 @@ def _within(steps: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any
             return value
         is_ready = yield waits_for
         if not is_ready and time.monotonic() > until:
-            raise Overdue("the server did not answer in time")
+            raise Overdue(TOO_LATE)
 
 
 class _Acquaintance(psycopg.BaseConnection[Row]):
@@ -74,7 +79,7 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
     def is_fit(self) -> bool:
         """Whether another transaction may begin on it. Asked of libpq: the driver's words cost four times."""
         pgconn = self.pgconn
-        return pgconn.status == ConnStatus.OK and pgconn.transaction_status == TransactionStatus.IDLE
+        return pgconn.status == OK and pgconn.transaction_status == IDLE
 
     @property
     def has_nothing_to_say(self) -> bool:
@@ -164,12 +169,45 @@ class Wire(_Acquaintance, psycopg.Connection[Row]):
         if not self.knows(parts):
             self.learn(statement for statement, _ in parts)
         with self.lock:
+            if len(parts) == 1 and self.patience and self._look is not None:
+                return [self._said(*parts[0], meanwhile)]
             try:
                 answers: list[list[Row]] = self.wait(saying(self.pgconn, self.reader, parts, meanwhile))
                 return answers
             finally:
                 if self._is_torn:
                     self.close()
+
+    def _said(
+        self, statement: Numbered, values: list[bytes | None], meanwhile: Callable[[], None] | None
+    ) -> list[Row]:
+        """One statement alone, past the driver's way to wait: that takes 10 to 20 µs of each message."""
+        pgconn = self.pgconn
+        hand_over(pgconn, statement, values)
+        is_sent = pgconn.flush() == 0
+        if is_sent and meanwhile is not None:
+            meanwhile()
+        return read(self._awaited(fetch_many(pgconn)) if is_sent else self.wait(execute(pgconn)), self.reader)
+
+    def _awaited(self, steps: Generator[Any, Any, T]) -> T:
+        """Wait for what has been sent; who is interrupted meanwhile leaves a connection of no use."""
+        look, left = self._look, self.patience / TICK
+        try:
+            next(steps)
+            while left > 0:
+                is_there = look.poll(1000 * TICK)
+                left -= not is_there
+                steps.send(bool(is_there))
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        except psycopg.Error:
+            raise
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+        raise Overdue(TOO_LATE)
 
     def roll_back(self) -> None:
         """Undo the transaction; not with a cursor, which would make the server forget all it prepared."""

@@ -95,7 +95,7 @@ class Operations:
         self.level: int | None = None
         """The schema this code is made for, as its driver knows it."""
         self._book = Book()
-        self._forms = Forms(self._book)
+        self._forms = Forms(lambda: self._outlook)
         self._sight = Sight()
         self._haste = Haste()
         self._disowned: dict[str, int] = {}
@@ -111,7 +111,7 @@ class Operations:
 
     def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         def message() -> Message[list[Placed]] | None:
-            return put_swiftly(self._outlook, self._forms, requests, self._put)
+            return put_swiftly(self._forms, requests, self._put)
 
         mood = Mood()
         steps = self._steps("put", lambda world: put(world, requests), mood)

@@ -16,10 +16,9 @@ from duly.stores.drive import Row as Values
 from duly.stores.postgres.operations import serials
 from duly.stores.postgres.operations.arrays import all_stored, stored, stored_or_none, words
 from duly.stores.postgres.operations.arrivals import arrays, arrived, columns, keyed, track_of
-from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.overtake import lines_for, overtaken_by, skip
 from duly.stores.postgres.operations.rows import Peer, Row
-from duly.stores.postgres.operations.swift import Message, Outlook, Rest, Whole, as_texts
+from duly.stores.postgres.operations.swift import Message, Outlook, Rest, Texts, Whole, as_texts
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.world import World, digest
 from duly.stores.tables.arrivals import Arrival, are_alike, bundled
@@ -43,14 +42,14 @@ class Form(NamedTuple):
     """What plain requests of one pattern have in common, as a message says it."""
 
     pattern: Request
-    given: dict[str, Any]
+    given: dict[str, bytes | None]
 
 
 class Forms:
     """The form used last: a task is mostly asked for many times in a row, with one pattern for all."""
 
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    def __init__(self, outlook: Callable[[], Outlook]) -> None:
+        self._outlook = outlook
         self._last: Form | None = None
 
     def find(self, pattern: Request) -> Form | None:
@@ -60,12 +59,20 @@ class Forms:
             last = self._made(pattern)
         return last
 
+    def filled(self, pattern: Request) -> dict[str, bytes | None] | None:
+        """What a message says at this moment: without a clock of our own, the same every time."""
+        form = self.find(pattern)
+        if form is None or form.given["now"] is None:
+            return form and form.given
+        return form.given | as_texts(self._outlook().given())
+
     def _made(self, pattern: Request) -> Form | None:
-        lane = self._book.find(track_of(pattern))
+        outlook = self._outlook()
+        lane = outlook.book.find(track_of(pattern))
         if lane is None or _is_bound(pattern):
             return None
         try:
-            form = self._last = Form(pattern, as_texts(_written(pattern, lane)))
+            form = self._last = Form(pattern, as_texts(outlook.given() | _written(pattern, lane)))
         except UnicodeEncodeError:  # the ordinary way says what is wrong
             return None
         return form
@@ -75,22 +82,23 @@ class Forms:
         self._last = None
 
 
-def put_swiftly(
-    outlook: Outlook, forms: Forms, requests: Sequence[Request], placing: Placing
-) -> Message[list[Placed]] | None:
+def put_swiftly(forms: Forms, requests: Sequence[Request], placing: Placing) -> Message[list[Placed]] | None:
     """Requests that meet nobody and differ in id and arguments only, in one message; None for any others.
 
     None of them is stored when an id is known or the store is being moved: then all are left to `placing`.
     """
     bundle = bundled(requests)
-    form = None if bundle is None else forms.find(bundle.pattern)
-    if bundle is None or form is None:
+    given = None if bundle is None else forms.filled(bundle.pattern)
+    if bundle is None or given is None:
         return None
     saying = _saying_one if len(bundle.ids) == 1 else _saying_all
-    return saying(outlook.given() | form.given, bundle, placing)
+    try:
+        return saying(given, bundle, placing)
+    except UnicodeEncodeError:  # the ordinary way says what is wrong
+        return None
 
 
-def _saying_one(given: dict[str, Any], bundle: Bundle, placing: Placing) -> Message[list[Placed]]:
+def _saying_one(given: dict[str, bytes | None], bundle: Bundle, placing: Placing) -> Message[list[Placed]]:
     (job_id,), (text,) = bundle.ids, bundle.arguments
 
     def read(answers: Sequence[list[Values]]) -> Whole[list[Placed]] | Rest[list[Placed]]:
@@ -98,10 +106,11 @@ def _saying_one(given: dict[str, Any], bundle: Bundle, placing: Placing) -> Mess
             return Whole([Placed(job_id, answers[0][0][0], Decision.CREATED)])
         return Rest(placing(bundle), list)
 
-    return Message((Statement(SQL["insert_one"], given | {"id": job_id, "text": stored(text)}),), read)
+    whole = Texts(given, id=job_id.encode(), text=stored(text).encode())
+    return Message((Statement(SQL["insert_one"], whole),), read)
 
 
-def _saying_all(given: dict[str, Any], bundle: Bundle, placing: Placing) -> Message[list[Placed]]:
+def _saying_all(given: dict[str, bytes | None], bundle: Bundle, placing: Placing) -> Message[list[Placed]]:
     def read(answers: Sequence[list[Values]]) -> Whole[list[Placed]] | Rest[list[Placed]]:
         (((generations,),),) = answers
         if generations is None:
@@ -109,8 +118,9 @@ def _saying_all(given: dict[str, Any], bundle: Bundle, placing: Placing) -> Mess
         made = zip(bundle.ids, generations, strict=True)
         return Whole([Placed(job_id, generation, Decision.CREATED) for job_id, generation in made])
 
-    batch = {"ids": words(bundle.ids), "texts": words(all_stored(bundle.arguments))}
-    return Message((Statement(SQL["insert_swiftly"], given | batch),), read)
+    texts = words(all_stored(bundle.arguments)).encode()
+    whole = Texts(given, ids=words(bundle.ids).encode(), texts=texts)
+    return Message((Statement(SQL["insert_swiftly"], whole),), read)
 
 
 def _is_bound(request: Request) -> bool:

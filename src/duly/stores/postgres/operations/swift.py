@@ -64,6 +64,10 @@ def as_text(value: Any) -> bytes | None:
     return str(value).encode()
 
 
+class Texts(dict[str, bytes | None]):
+    """Parameters all of which are ready to travel."""
+
+
 def as_texts(given: Mapping[str, Any]) -> dict[str, bytes | None]:
     """Parameters that many messages have in common, made ready once."""
     return {name: as_text(value) for name, value in given.items()}
