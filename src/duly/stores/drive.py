@@ -8,7 +8,7 @@ a driver touches a connection.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class Trial(Statement):
 
 
 class Counted(Statement):
-    """One that changes rows: an SQLite store answers with their number, which saves asking for it."""
+    """One that changes rows: an SQLite store answers how many, and the number of the row added last."""
 
 
 Steps = Generator[Statement, Sequence[Row], T]
@@ -44,6 +44,8 @@ class Operation(Generic[T]):
     meanwhile: Callable[[], None] | None = None
     """What the caller does while the store is at work, where a driver can tell: never more than is quick, and
     perhaps not at all or again, with another try. In Python one waits for one's own threads, too."""
+    is_light: bool = field(default=False, kw_only=True)
+    """Its first statement is all it does, or changes nothing: an SQLite store need not be able to undo it."""
 
 
 def together(name: str, first: Operation[Any], second: Operation[Any]) -> Operation[tuple[Any, Any]]:

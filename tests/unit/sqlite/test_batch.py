@@ -6,12 +6,15 @@ import sqlite3
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from tests.unit.sqlite.notes import add, ask, seen_from_outside
+from tests.unit.sqlite.notes import add, add_then_raise, ask, seen_from_outside
 
 from duly.errors import StoreUnavailable
+from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.sqlite.batch import Batch, Ticket
 from duly.stores.sqlite.driver import Driver
 from duly.stores.sqlite.faults import Identity
@@ -73,6 +76,49 @@ def test_one_that_must_be_alone_does_not_join_others(connection: sqlite3.Connect
     line = Line(first, alone, last)
 
     assert [run(connection, path, line).taken for _ in range(3)] == [[first], [alone], [last]]
+
+
+def light(operation: Operation[Any]) -> Ticket:
+    return Ticket(replace(operation, is_light=True))
+
+
+def test_a_light_one_that_fails_leaves_the_others_alone(connection: sqlite3.Connection, path: str) -> None:
+    line = Line(Ticket(add("first")), light(add("light")), twice := light(add("light")), Ticket(add("last")))
+
+    batch = run(connection, path, line)
+
+    assert len(batch.taken) == 4
+    assert "UNIQUE" in str(twice.error)
+    assert seen_from_outside(path) == ["first", "light", "last"]
+
+
+def test_a_light_one_that_fails_after_its_statement_is_undone_all_the_same(
+    connection: sqlite3.Connection, path: str
+) -> None:
+    first, bad = Ticket(add("first")), light(add_then_raise("bad"))
+    line = Line(first, bad, Ticket(add("last")))
+
+    batches = [run(connection, path, line).taken for _ in range(3)]
+
+    assert [len(taken) for taken in batches] == [1, 1, 1]
+    assert "no bad" in str(bad.error)
+    assert seen_from_outside(path) == ["first", "last"]
+
+
+def test_what_follows_the_first_statement_of_a_light_one_is_undone(
+    connection: sqlite3.Connection, path: str
+) -> None:
+    def steps() -> Steps[None]:
+        yield Statement("select 1")
+        yield Statement("insert into duly_note (text) values ('half')")
+        raise ValueError("no more")
+
+    line = Line(Ticket(add("first")), light(Operation("half", steps)), Ticket(add("last")))
+
+    batch = run(connection, path, line)
+
+    assert len(batch.taken) == 3
+    assert seen_from_outside(path) == ["first", "last"]
 
 
 def test_an_interrupt_before_the_commit_undoes_and_tells(connection: sqlite3.Connection, path: str) -> None:

@@ -53,7 +53,8 @@ class PlainStore(Operations):
                 self.texts.append(statement.text)
                 cursor = self.connection.execute(statement.text, statement.parameters)
                 is_counted = isinstance(statement, Counted)
-                statement = steps.send([(cursor.rowcount,)] if is_counted else cursor.fetchall())
+                counted = [(cursor.rowcount, cursor.lastrowid)]
+                statement = steps.send(counted if is_counted else cursor.fetchall())
         except StopIteration as stop:
             answer: T = stop.value
             return answer

@@ -31,6 +31,27 @@ def test_a_request_that_was_stored_before_draws_no_generation(store: PlainStore)
     assert [one.generation for one in placed] == [2, 1, 3]
 
 
+@pytest.mark.parametrize("last", [2, 1])
+def test_the_number_of_a_deleted_job_is_never_given_again(store: PlainStore, last: int) -> None:
+    single = generations(store, [request()])
+    several = generations(store, requests(last))
+
+    store.connection.execute("delete from duly_job")
+
+    following = generations(store, [request()])
+    assert single < several < following
+    assert following < generations(store, requests(2))
+
+
+def test_numbers_drawn_for_something_else_rise_beyond_those_of_single_requests(store: PlainStore) -> None:
+    [before] = generations(store, [request()])
+    grip = store.run(store.grip("one", "owner", SECOND))
+    [after] = generations(store, [request()])
+
+    assert grip is not None
+    assert before < grip.token < after
+
+
 def test_a_request_made_twice_in_one_batch_is_stored_once(store: PlainStore) -> None:
     twice = request()
 

@@ -69,6 +69,8 @@ class Batch:
         self._identity = identity
         self._spell = spell
         self._is_committing = False
+        self._is_marked = False
+        """A savepoint stands before what the operation in hand has changed."""
         self._kept: list[Ticket] = []
         self.taken: list[Ticket] = []
         self.has_committed = False
@@ -107,27 +109,37 @@ class Batch:
 
     def _perform(self, ticket: Ticket) -> bool:
         # The first needs no savepoint: undoing it ends the transaction, and the rest starts another.
-        is_first = not self._kept
-        if not is_first:
-            self._connection.execute("SAVEPOINT one")
+        operation, is_first = ticket.operation, not self._kept
+        self._is_marked = False
+        changes = self._connection.total_changes
+        if not is_first and not operation.is_light:
+            self._mark()
+        late = self._mark if operation.is_light and not is_first else None
         try:
-            ticket.value = perform(self._connection.cursor(), ticket.operation, self._spell)
+            ticket.value = perform(self._connection.cursor(), operation, self._spell, late)
         except Exception as error:
             ticket.settle(error)
-            return self._undo(is_first=is_first)
-        if not is_first:
+            return self._undo(changes, is_first=is_first)
+        if self._is_marked:
             self._connection.execute("RELEASE one")
         self._kept.append(ticket)
         return True
 
-    def _undo(self, *, is_first: bool) -> bool:
+    def _mark(self) -> None:
+        self._connection.execute("SAVEPOINT one")
+        self._is_marked = True
+
+    def _undo(self, changes: int, *, is_first: bool) -> bool:
         if is_first:
             self._roll_back()
             return False
         if not self._connection.in_transaction:
             raise TransactionLost
-        self._connection.execute("ROLLBACK TO one")
-        self._connection.execute("RELEASE one")
+        if self._is_marked:
+            self._connection.execute("ROLLBACK TO one")
+            self._connection.execute("RELEASE one")
+        elif self._connection.total_changes != changes:
+            raise TransactionLost  # a statement that was to be the only one was followed by an error
         return True
 
     def _commit(self) -> None:

@@ -87,7 +87,12 @@ def spelling(namespace: str) -> Spell:
     return spell
 
 
-def perform(cursor: sqlite3.Cursor, operation: Operation[T], spell: Spell) -> T:
+def perform(
+    cursor: sqlite3.Cursor,
+    operation: Operation[T],
+    spell: Spell,
+    before_second: Callable[[], None] | None = None,
+) -> T:
     """Answer each statement an operation asks for with its rows. The transaction is the caller's."""
     steps = operation.steps()
     try:
@@ -101,6 +106,9 @@ def perform(cursor: sqlite3.Cursor, operation: Operation[T], spell: Spell) -> T:
                 statement = steps.throw(error)
             else:
                 statement = steps.send(rows)
+            if before_second is not None:
+                before_second()
+                before_second = None
     except StopIteration as stop:
         result: T = stop.value
         return result
@@ -108,7 +116,7 @@ def perform(cursor: sqlite3.Cursor, operation: Operation[T], spell: Spell) -> T:
 
 def _answer(cursor: sqlite3.Cursor, text: str, statement: Statement) -> list[Row]:
     cursor.execute(text, statement.parameters)
-    return [(cursor.rowcount,)] if type(statement) is Counted else cursor.fetchall()
+    return [(cursor.rowcount, cursor.lastrowid)] if type(statement) is Counted else cursor.fetchall()
 
 
 def pause_briefly() -> None:

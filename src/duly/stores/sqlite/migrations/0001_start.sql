@@ -7,6 +7,8 @@
 -- Conditions that are tested on every write compare one by one: SQLite turns a list of more than two
 -- into a table of its own, which made each write of a job a third slower.
 
+-- The rising number of the store. A job's own row tells the one it was given, so that a single request need not
+-- change a second page; the counter remembers those that no row tells, or tells any more.
 create table duly_counter (
     name text primary key,
     value integer not null
@@ -75,6 +77,13 @@ create table duly_job (
     failed_at integer,
     check ((finished_at is null) = (state in ('waiting', 'running')))
 ) strict;
+
+-- No number is given twice: the highest outlives its job, whoever deletes it.
+create trigger duly_job_outlived before delete on duly_job
+when old.generation = (select max(generation) from duly_job)
+begin
+    update duly_counter set value = old.generation where name = 'number' and value < old.generation;
+end;
 
 -- claim: what may be lent, lane by lane. Parked jobs are outside, so nobody walks over them.
 create index duly_job_ready on duly_job (queue, task, rank, ready_at)

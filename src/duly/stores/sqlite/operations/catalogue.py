@@ -75,7 +75,7 @@ class Operations:
 
         if (request := lone(requests)) is None:
             return self._writing("put", act)
-        return Operation("put", lambda: self._put_alone(request, act))
+        return Operation("put", lambda: self._put_alone(request, act), is_light=True)
 
     def _put_alone(self, request: Lone, act: Callable[[World], Steps[list[Placed]]]) -> Steps[list[Placed]]:
         world = self._world()

@@ -69,7 +69,7 @@ def _finish_together(world: World, plain: Sequence[Settlement], *, is_free: bool
         return 0
     ends = {"claims": pack(_ends(plain)), "now": world.now, "is_free": is_free}
     yield Statement(SQL["record_done"], ends)
-    ((count,),) = yield Counted(SQL["finish_done"], {"now": world.now})
+    ((count, _),) = yield Counted(SQL["finish_done"], {"now": world.now})
     yield from _keep_results(world, plain, count)
     return int(count)
 

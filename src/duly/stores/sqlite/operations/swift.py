@@ -1,7 +1,7 @@
-"""swift: put one request that meets nobody, in two statements instead of five.
+"""swift: put one request that meets nobody, in one statement instead of five.
 
-Where anything is not as it mostly is (a notice, a newer schema, an intake, a known id), the number is given
-back and the request goes the way of all others.
+Where anything is not as it mostly is (a notice, a newer schema, an intake, a known id), the request goes the
+way of all others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from duly.bundle import Bundle
 from duly.job import Decision, Request
 from duly.stores.contract import Placed
-from duly.stores.drive import Statement, Steps
+from duly.stores.drive import Counted, Steps
 from duly.stores.sqlite.operations.arrivals import arrived, columns
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
@@ -28,9 +28,9 @@ class Lone(NamedTuple):
     id: str
     arguments: str
 
-    def columns(self, world: World, generation: int) -> dict[str, Any]:
-        """The row that it becomes."""
-        own = {"id": self.id, "arguments": self.arguments, "generation": generation}
+    def columns(self, world: World, level: int | None) -> dict[str, Any]:
+        """The row that it becomes, and what its insertion looks at."""
+        own = {"id": self.id, "arguments": self.arguments, "level": level, "format": FORMAT}
         return columns(arrived(self.pattern, world.now)) | own
 
 
@@ -48,10 +48,8 @@ def lone(requests: Sequence[Request]) -> Lone | None:
 def put_alone(
     world: World, request: Lone, level: int | None, otherwise: Callable[[], Steps[list[Placed]]]
 ) -> Steps[list[Placed]]:
-    """Store it at once, or give the number back and put it as others are."""
-    ((generation, oldest_code, has_notice, has_intake),) = yield Statement(SQL["draw"], {"format": FORMAT})
-    is_plain = not has_notice and not has_intake and (level is None or oldest_code <= level)
-    if is_plain and (yield Statement(SQL["insert"], request.columns(world, generation))):
+    """Store it at once, or as others are."""
+    ((stored, generation),) = yield Counted(SQL["insert"], request.columns(world, level))
+    if stored:
         return [Placed(request.id, generation, Decision.CREATED)]
-    yield Statement(SQL["give_back"])
     return (yield from otherwise())

@@ -55,7 +55,7 @@ update duly_house set cursor = :cursor where move = :move and stage = 'arriving'
 returning 1
 
 -- name: last_number
-select value from duly_counter where name = 'number'
+select max(value, coalesce((select max(generation) from duly_job), 0)) from duly_counter where name = 'number'
 
 -- name: windows
 select serial, until, id from duly_window order by serial

@@ -85,7 +85,11 @@ on conflict (serial) do update set at = excluded.at
 delete from duly_marker where serial = :serial
 
 -- name: draw
-update duly_counter set value = value + :amount where name = 'number' returning value
+-- Beyond every number that a row tells or the counter remembers.
+update duly_counter
+set value = :amount + max(value, coalesce((select max(generation) from duly_job), 0))
+where name = 'number'
+returning value
 
 -- name: tally
 insert into duly_tally (name, amount) values (:name, :amount)
