@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -65,6 +65,13 @@ class Loan(NamedTuple):
     subject: Fence
 
 
+class Numbered(Protocol):
+    """What has a generation."""
+
+    @property
+    def generation(self) -> int: ...
+
+
 class Grips(NamedTuple):
     """One lock as the two stores gave it."""
 
@@ -89,6 +96,7 @@ class Lockstep(RuleBasedStateMachine):
         self.requested: dict[str, Request] = {}
         self.jobs: dict[str, Job] = {}
         self.ended: list[Loan] = []
+        self.numbers: dict[int, int] = {}
 
     def teardown(self) -> None:
         self.subject.close()
@@ -108,6 +116,19 @@ class Lockstep(RuleBasedStateMachine):
         assert answered == expected
         return answered
 
+    def put_in_both(self, requests: list[Request]) -> None:
+        expected, answered = self.both(lambda store: store.put(requests))
+        assert [one._replace(generation=0) for one in answered] == [
+            one._replace(generation=0) for one in expected
+        ]
+        self.match(answered, expected)
+
+    def match(self, answered: Iterable[Numbered], expected: Iterable[Numbered]) -> None:
+        """Generations agree but for numbers that were drawn in vain: the same ones, in the same order."""
+        for one, other in zip(answered, expected, strict=True):
+            assert self.numbers.setdefault(one.generation, other.generation) == other.generation
+        assert [self.numbers[number] for number in sorted(self.numbers)] == sorted(self.numbers.values())
+
     def with_fence(self, loan: Loan, ask: Callable[[Store, Fence], Operation[T]]) -> tuple[T, T]:
         expected = self.reference.run(ask(self.reference, loan.reference))
         return expected, self.subject.run(ask(self.subject, loan.subject))
@@ -123,6 +144,7 @@ class Lockstep(RuleBasedStateMachine):
     def borrowed(self, expected: Claimed, answered: Claimed) -> MultipleResults[Loan]:
         """Compare two claims modulo their secrets, and keep the loans for later steps."""
         assert [_shown(one) for one in answered.claims] == [_shown(one) for one in expected.claims]
+        self.match(answered.claims, expected.claims)
         assert _to_millisecond(answered.next_at) == _to_millisecond(expected.next_at)
         assert answered.now in (None, expected.now)
         for lent in answered.claims:
@@ -148,7 +170,7 @@ class Lockstep(RuleBasedStateMachine):
     @rule(wanted=st.lists(some.requests, min_size=1, max_size=4))
     def put(self, wanted: list[Request]) -> None:
         made = self.named(wanted)
-        self.same(lambda store: store.put(made))
+        self.put_in_both(made)
 
     @rule(wanted=st.lists(some.keyed(), min_size=1, max_size=3))
     def put_keyed(self, wanted: list[Request]) -> None:
@@ -290,7 +312,7 @@ class Lockstep(RuleBasedStateMachine):
     def ask_again(self, data: st.DataObject) -> None:
         """The same request once more, and why its job does not run."""
         job_id = data.draw(st.sampled_from(sorted(self.requested)))
-        self.same(lambda store: store.put([self.requested[job_id]]))
+        self.put_in_both([self.requested[job_id]])
         expected, answered = self.both(lambda store: store.explain(job_id))
         assert _conditions(answered) == _conditions(expected)
 
@@ -314,6 +336,9 @@ class Lockstep(RuleBasedStateMachine):
     def stores_agree_and_rules_hold(self) -> None:
         expected, seen = self.both(lambda store: store.find(Selection(), EVERYTHING))
         assert [_rounded(job) for job in seen] == [_rounded(job) for job in expected]
+        self.match(seen, expected)
+        for job, other in zip(seen, expected, strict=True):
+            self.match(job.history, other.history)
         self.jobs = {job.id: job for job in seen}
         self.same(lambda store: store.census())
         self.same(lambda store: store.switches())
@@ -322,12 +347,14 @@ class Lockstep(RuleBasedStateMachine):
 
 
 def _shown(lent: Claim) -> Claim:
-    return lent._replace(nonce="")
+    return lent._replace(nonce="", generation=0)
 
 
 def _rounded(job: Job) -> Job:
     """Leases are kept in seconds of boot time; what they mean on the wall may differ by a rounding."""
-    return replace(job, ready_at=_to_millisecond(job.ready_at)) if job.state is State.RUNNING else job
+    lines = tuple(replace(line, generation=0) for line in job.history)
+    shown = replace(job, generation=0, history=lines)
+    return replace(shown, ready_at=_to_millisecond(job.ready_at)) if job.state is State.RUNNING else shown
 
 
 def _to_millisecond(at: datetime | None) -> datetime | None:
