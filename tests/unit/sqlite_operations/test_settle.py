@@ -48,6 +48,18 @@ def test_results_stay_with_their_jobs(store: PlainStore, clock: VirtualClock, re
     assert job(store, claims[1].id).result is None
 
 
+@pytest.mark.parametrize("name", ['"', "\\", "é𝄞", "\n", "a.b[0]", ""])
+def test_whatever_a_job_is_called_its_run_is_settled(store: PlainStore, name: str) -> None:
+    store.run(store.put([request(id=name), *requests(2)]))
+    claims = lend(store)
+
+    answers = store.run(store.settle("w1", done(claims)))
+
+    assert answers == [Settled.SETTLED] * 3
+    assert [job(store, claim.id).state for claim in claims] == [State.DONE] * 3
+    assert [len(job(store, claim.id).history) for claim in claims] == [1] * 3
+
+
 def test_a_finished_run_leaves_one_line_with_its_start(store: PlainStore, clock: VirtualClock) -> None:
     store.run(store.put(requests(2)))
     claims = lend(store)

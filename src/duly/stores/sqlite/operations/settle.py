@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -67,24 +68,23 @@ def _finish_together(world: World, plain: Sequence[Settlement], *, is_free: bool
     """
     if not plain:
         return 0
-    ends = {"claims": pack(_ends(plain)), "now": world.now, "is_free": is_free}
+    ends = {"loans": pack(_loans(plain)), "now": world.now, "is_free": is_free}
     yield Statement(SQL["record_done"], ends)
     ((count, _),) = yield Counted(SQL["finish_done"], {"now": world.now})
     yield from _keep_results(world, plain, count)
     return int(count)
 
 
-def _ends(plain: Sequence[Settlement]) -> list[tuple[object, ...]]:
-    """Each fence, and when its run began. Bodies start in bursts, so most began when the one before did."""
-    ends: list[tuple[object, ...]] = []
+def _loans(plain: Sequence[Settlement]) -> list[tuple[int, str, dict[str, int | None]]]:
+    """Epoch, nonce, and when each run of theirs began. Bodies start in bursts, so most began together."""
+    loans: defaultdict[tuple[int, str], dict[str, int | None]] = defaultdict(dict)
     started_at: datetime | None = None
     stamped: int | None = None
-    for settlement in plain:
-        if settlement.started_at is not started_at:
-            started_at = settlement.started_at
-            stamped = stamp_or_none(started_at)
-        ends.append((*settlement.fence, stamped))
-    return ends
+    for (job_id, epoch, nonce), _, started, *_ in plain:
+        if started is not started_at:
+            started_at, stamped = started, stamp_or_none(started)
+        loans[epoch, nonce][job_id] = stamped
+    return [(epoch, nonce, ends) for (epoch, nonce), ends in loans.items()]
 
 
 def _keep_results(world: World, plain: Sequence[Settlement], count: int) -> Steps[None]:
