@@ -15,9 +15,10 @@ from tests.servers_redis import namespace_of, shared_url
 from duly.bundle import Bundle
 from duly.ids import new_ids
 from duly.job import Clash, Decision, Delivery, Guard, Keep, Request
+from duly.stores.contract import Page, Selection
 from duly.stores.redis import RedisStore
 from duly.stores.redis.address import parse
-from duly.stores.redis.packing import FEW, goes_straight
+from duly.stores.redis.straight import FEW, MOST, straight_words
 from duly.testing import VirtualClock
 from duly.testing.clock import START
 
@@ -54,7 +55,7 @@ def test_both_ways_store_the_same(pattern: Request, tmp_path: Path, clock: Virtu
     short, long = (RedisStore(shared_url(), clock=clock, namespace=name) for name in names)
     puts = [bundle(PLAIN), bundle(pattern), bundle(pattern, 1)]
 
-    assert all(map(goes_straight, puts))
+    assert None not in map(straight_words, puts)
     answers = [
         [short.run(short.put(each)) for each in puts],
         [long.run(long.put(list(each))) for each in puts],
@@ -95,4 +96,14 @@ def test_a_request_that_is_known_already_is_kept_and_its_fellows_are_created(sto
     ids=["no bundle", "many", "key", "serial", "guard", "expiry", "seed", "at most once"],
 )
 def test_whatever_has_a_rule_goes_the_long_way(asked: Sequence[Request]) -> None:
-    assert not goes_straight(asked)
+    assert straight_words(asked) is None
+
+
+def test_more_patterns_than_are_remembered_are_told_apart(store: RedisStore) -> None:
+    patterns = [replace(PLAIN, task=f"shop.{number}") for number in range(MOST + 1)]
+
+    for pattern in [*patterns, patterns[0]]:
+        store.run(store.put(bundle(pattern, 1)))
+
+    tasks = [job.task for job in store.run(store.find(Selection(), Page(limit=MOST + 2)))]
+    assert sorted(tasks) == sorted([*(f"shop.{number}" for number in range(MOST + 1)), "shop.0"])

@@ -208,10 +208,10 @@ class Driver:
             given = packed(given)
         values = (self._place(), given)
         try:
-            reply = self._wires.ask("EVALSHA", wanted.sha, *values, meanwhile=meanwhile)
+            reply = self._wires.ask(wanted.by_name, *values, meanwhile=meanwhile)
         except exceptions.NoScriptError:  # a restart or SCRIPT FLUSH: the text teaches it again
             reply = self._wires.ask("EVAL", wanted.text, *values)
-        return _read(reply.decode())
+        return _read(reply.decode()) if isinstance(reply, bytes) else reply
 
     def _place(self) -> Spoken:
         """Which keys, and no time: the server's clock is read inside the script. A test brings its own."""

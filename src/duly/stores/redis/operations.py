@@ -50,7 +50,6 @@ from duly.stores.redis.packing import (
     card_text,
     ending_values,
     fence_values,
-    goes_straight,
     packed,
     parcel_values,
     put_values,
@@ -95,10 +94,10 @@ def _portions(values: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 def _putting(requests: Sequence[Request]) -> Steps[list[Placed]]:
-    if goes_straight(requests):
-        created: Sequence[Any] = yield Statement("straight", straight_words(requests))
-        if created:
-            return _in_order(requests, created[0])
+    if (words := straight_words(requests)) is not None:
+        first: Any = yield Statement("straight", words)
+        if first:
+            return _in_order(requests, first)
     # All are packed before the first is sent: one that cannot be stored keeps the others out too.
     parts = [packed(put_values(part)) for part in _portions(requests)]
     placed: list[Placed] = []

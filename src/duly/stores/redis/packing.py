@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain
 from json.encoder import encode_basestring
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from duly.bundle import Bundle
 from duly.errors import BadRequest
-from duly.job import Claim, Clash, Delivery, Fence, HistoryLine, Job, Request, State, Wish
+from duly.job import Claim, Delivery, Fence, HistoryLine, Job, Request, State, Wish
 from duly.lifecycle import (
     EVENTS,
     Again,
@@ -36,8 +36,6 @@ from duly.stores.redis.moment import (
     stamp_or_false,
 )
 
-FEW: Final = 16
-"""Requests for the short script, which writes one after the other."""
 _UNDISTURBED: Final = Standing()
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -104,24 +102,10 @@ def put_values(requests: Sequence[Request]) -> dict[str, Any]:
     """Requests for `put`; of a bundle what they share travels once, which is read there six times as fast."""
     if not isinstance(requests, Bundle):
         return {"requests": [request_values(request) for request in requests]}
-    each = list(chain.from_iterable(zip(requests.ids, bodies_of(requests), strict=True)))
-    return {"pattern": request_values(requests.pattern), "each": each}
-
-
-def bodies_of(requests: Bundle) -> list[str]:
-    """What the bodies of their runs receive."""
     context = encode_basestring(requests.pattern.context)
-    return [f"{encode_basestring(arguments)},{context}" for arguments in requests.arguments]
-
-
-def goes_straight(requests: Sequence[Request]) -> TypeGuard[Bundle]:
-    """Whether they may take the short script: few, without a key, and with no rule to be looked at."""
-    if not isinstance(requests, Bundle) or len(requests) > FEW or len(set(requests.ids)) < len(requests):
-        return False
-    asked = requests.pattern
-    has_rules = asked.guard is not None or asked.expires_after is not None or asked.clash is Clash.SEED
-    is_free = asked.lane_of_serial is None and asked.delivery is not Delivery.AT_MOST_ONCE
-    return is_free and not has_rules
+    bodies = [f"{encode_basestring(arguments)},{context}" for arguments in requests.arguments]
+    each = list(chain.from_iterable(zip(requests.ids, bodies, strict=True)))
+    return {"pattern": request_values(requests.pattern), "each": each}
 
 
 def parcel_values(parcel: Parcel) -> list[Any]:

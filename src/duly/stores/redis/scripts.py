@@ -8,6 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from duly.stores.redis.wires import Spoken, spoken
+
 _START: Final = ("clock", "start")
 _GROUND: Final = (*_START, "naming", "pending", "stored", "workers")
 _GATED: Final = (*_START, "house", "gate", *_GROUND[2:])
@@ -92,6 +94,8 @@ class Script:
 
     text: bytes
     sha: str
+    by_name: Spoken
+    """How it is called where the server knows it."""
 
 
 @cache
@@ -109,7 +113,8 @@ def assembled(at_hand: Parts, needed: Parts, program: str) -> Script:
         inside = "\n".join(_read(f"lib/{part}.lua") for part in needed)
         texts.append(_NEED.format(texts=inside, names=names))
     text = "\n".join([*texts, program]).encode()
-    return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest())
+    sha = hashlib.sha1(text, usedforsecurity=False).hexdigest()
+    return Script(text, sha, spoken(["EVALSHA", sha]))
 
 
 def _read(path: str) -> str:

@@ -6,13 +6,14 @@ So values are packed here as the scripts pack them (MessagePack, each number as 
 from __future__ import annotations
 
 import struct
-from datetime import datetime, timedelta
-from functools import lru_cache
+from collections.abc import Sequence
+from json.encoder import encode_basestring
 from typing import Final, NamedTuple
 
 from duly.bundle import Bundle
+from duly.job import Clash, Delivery, Request
 from duly.stores.redis.moment import span, stamp
-from duly.stores.redis.packing import bodies_of, encoded
+from duly.stores.redis.packing import encoded
 from duly.stores.redis.wires import Spoken, spoken
 
 Value = str | int | bool | None
@@ -21,49 +22,72 @@ _UNSIGNED: Final = ((0xFF, ">BB", 0xCC), (0xFFFF, ">BH", 0xCD), (0xFFFFFFFF, ">B
 _LENGTHS: Final = ((0xFF, ">BB", 0xD9), (0xFFFF, ">BH", 0xDA), (0xFFFFFFFF, ">BI", 0xDB))
 
 
-class Kind(NamedTuple):
-    """What many jobs have in common."""
-
-    task: str
-    queue: str
-    priority: int
-    keep_done: timedelta
-    keep_failed: timedelta
-    overlap: str
-    per_key: int
-    perpetual: bool
-    tick: datetime | None
-    delivery: str
+FEW: Final = 16
+"""Requests for the short script, which writes one after the other."""
+MOST: Final = 256
+"""Shapes that are remembered."""
 
 
-def straight_words(requests: Bundle) -> Spoken:
-    """A bundle, for `straight`."""
-    asked = requests.pattern
-    keep, delay = asked.keep, asked.delay
-    kind = Kind(
-        asked.task, asked.queue, asked.priority, keep.done, keep.failed, asked.overlap, asked.per_key,
-        asked.perpetual, asked.tick, asked.delivery,
-    )  # fmt: skip
-    moment = b"+%d" % (0 if delay is None else span(delay))
-    if asked.run_after is not None:
-        moment = b"%d" % stamp(asked.run_after)
-    own = [moment]
-    for job_id, body in zip(requests.ids, bodies_of(requests), strict=True):
-        own += (encoded(job_id), encoded(body))
-    shared, further = _of_kind(kind), spoken(own)
-    return Spoken(shared.words + further.words, shared.text + further.text)
+class Shape(NamedTuple):
+    """What the requests of a pattern have in common."""
+
+    pattern: Request
+    is_plain: bool
+    """Without a key, and with no rule to be looked at."""
+    words: Spoken
+    context: str
 
 
-@lru_cache(maxsize=256)
-def _of_kind(kind: Kind) -> Spoken:
-    """The head of a job, what of it is shown, the end of its rest, and its lane."""
-    lane = b"%d:%d:%b" % (kind.priority, len(encoded(kind.task)), encoded(kind.task + kind.queue))
-    tick = None if kind.tick is None else stamp(kind.tick)
-    head = _packed("waiting", 0, lane, span(kind.keep_done), 0, 0, None, "-", "", "", None)
-    shown = f"null,0,0,0,0,false,{'null' if tick is None else tick},null".encode()
-    rules = (str(kind.overlap), kind.per_key, kind.perpetual)
-    rest = _packed(None, *rules, span(kind.keep_failed), tick, str(kind.delivery), None)
-    return spoken([head, shown, rest, lane])
+_shapes: Final[dict[int, Shape]] = {}
+"""By the identity of a pattern: a task keeps it from one call to the next, and comparing takes longer."""
+
+
+def straight_words(requests: Sequence[Request]) -> Spoken | None:
+    """Requests for `straight`; None for those that cannot take the short script."""
+    if not isinstance(requests, Bundle) or len(requests.ids) > FEW:
+        return None
+    shape = _shape_of(requests.pattern)
+    if not shape.is_plain or len(set(requests.ids)) < len(requests.ids):
+        return None
+    own: list[bytes] = []
+    for job_id, arguments in zip(requests.ids, requests.arguments, strict=True):
+        own += (encoded(job_id), encoded(f"{encode_basestring(arguments)},{shape.context}"))
+    further = spoken(own)
+    return Spoken(shape.words.words + further.words, shape.words.text + further.text)
+
+
+def _shape_of(pattern: Request) -> Shape:
+    shape = _shapes.get(id(pattern))
+    if shape is None or shape.pattern is not pattern:
+        shape = Shape(pattern, _is_plain(pattern), _shared(pattern), encode_basestring(pattern.context))
+        if len(_shapes) >= MOST:
+            _shapes.clear()
+        _shapes[id(pattern)] = shape  # and so nobody else can have its identity
+    return shape
+
+
+def _is_plain(pattern: Request) -> bool:
+    has_rules = pattern.guard is not None or pattern.expires_after is not None or pattern.clash is Clash.SEED
+    is_free = pattern.lane_of_serial is None and pattern.delivery is not Delivery.AT_MOST_ONCE
+    return is_free and not has_rules
+
+
+def _shared(pattern: Request) -> Spoken:
+    """How a job begins, the end of its rest, its lane, and when it is due."""
+    task, keep = encoded(pattern.task), pattern.keep
+    lane = b"%d:%d:%b%b" % (pattern.priority, len(task), task, encoded(pattern.queue))
+    tick = None if pattern.tick is None else stamp(pattern.tick)
+    shown = f"null,0,0,0,0,false,{'null' if tick is None else tick},null"
+    beginning = _packed("waiting", 0, lane, span(keep.done), 0, 0, None, "-", "", "", None, shown)
+    rules = (str(pattern.overlap), pattern.per_key, pattern.perpetual)
+    rest = _packed(None, *rules, span(keep.failed), tick, str(pattern.delivery), None)
+    return spoken([beginning, rest, lane, _moment(pattern)])
+
+
+def _moment(pattern: Request) -> bytes:
+    if pattern.run_after is not None:
+        return b"%d" % stamp(pattern.run_after)
+    return b"+%d" % (0 if pattern.delay is None else span(pattern.delay))
 
 
 def _packed(*values: Value | bytes) -> bytes:

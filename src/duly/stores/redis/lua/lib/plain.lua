@@ -17,7 +17,7 @@ do
     local KEYED = 512 -- the one flag a plain job may have
     local HEAD = 10 -- fields
     local pack, unpack_some = cmsgpack.pack, cmsgpack.unpack_limit
-    local find, sub = string.find, string.sub
+    local find, sub, char = string.find, string.sub, string.char
     local texts, kept = stored.texts, pending.kept
     local states, written, bodies, everything, unmarked, emptied
     local ready, begun, moved
@@ -75,10 +75,11 @@ do
             due = due,
             due_shown = whole(due),
             counted = "waiting:" .. lane.group,
-            head = pack("waiting", (key or values[6]) and KEYED or 0, lane.name, values[16], 0, 0, nil, NOBODYS, "", "", nil),
-            shown = show(key) .. ",0,0,0,0,false," .. show(tick) .. ",null",
-            rest = pack(0, 0, 0, nil, nil, nil, at, nil, key, values[11], values[12], values[18], values[17], tick,
-                values[15], nil),
+            beginning = pack("waiting", (key or values[6]) and KEYED or 0, lane.name, values[16], 0, 0, nil, NOBODYS,
+                "", "", nil, show(key) .. ",0,0,0,0,false," .. show(tick) .. ",null", due),
+            middle = pack(due, 0),
+            rest = pack(pack(0, 0, 0, nil, nil, nil, at, nil, key, values[11], values[12], values[18], values[17], tick,
+                values[15], nil)),
         }
         return shape
     end
@@ -94,7 +95,9 @@ do
         local generation = pending.count_up()
         local new = shape_of(values)
         local number = format("%016d", generation)
-        keep(id, new.head .. pack(new.shown, new.due, generation, new.due, 0, serial, new.rest, number, generation % 128))
+        -- Little is packed here: `pack` makes a text of every value that it is given.
+        keep(id, new.beginning .. pack(generation) .. new.middle .. (serial and pack(serial) or "\192") .. new.rest
+            .. "\176" .. number .. char(generation % 128))
         if serial then
             begin_serial(serial, key, id, generation)
         end
