@@ -244,9 +244,9 @@ def test_threads_that_enqueue_at_once_share_a_message(
     put(store, PATTERN)
     road, speak = StoreRoad(store), Wire.say
 
-    def slowly(self: Wire, parts: Sequence[Part]) -> list[list[Row]]:
+    def slowly(self: Wire, parts: Sequence[Part], *given: Any) -> list[list[Row]]:
         road.hold_up(["a message"])
-        return speak(self, parts)
+        return speak(self, parts, *given)
 
     monkeypatch.setattr(Wire, "say", slowly)
 

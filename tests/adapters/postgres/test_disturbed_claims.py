@@ -105,7 +105,7 @@ def test_a_claim_that_the_server_reads_after_it_was_disowned_lends_nothing(
     (placed,) = put(store, request())
     late: list[Sequence[Part]] = []
 
-    def break_off(_wire: Wire, parts: Sequence[Part]) -> NoReturn:
+    def break_off(_wire: Wire, parts: Sequence[Part], *_given: object) -> NoReturn:
         late.append(parts)
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 

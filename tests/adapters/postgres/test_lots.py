@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from tests.adapters.postgres.arrange import asking, claim, due_long_ago, ended, find, put, request, settle
@@ -24,8 +25,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[list[Row]]:
     heard: list[list[Row]] = []
     speak = Wire.say
 
-    def overheard(wire: Wire, parts: object) -> list[list[Row]]:
-        told = speak(wire, parts)  # type: ignore[arg-type]
+    def overheard(wire: Wire, *said: Any) -> list[list[Row]]:
+        told = speak(wire, *said)
         heard.append(told[-1])
         return told
 
