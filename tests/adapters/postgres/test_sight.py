@@ -182,9 +182,9 @@ def test_nothing_walks_over_the_runs_of_keys_since_an_old_snapshot(
 
 
 def sparing_claim(store: PostgresStore, asked: Ask) -> tuple[list[Claim], int]:
-    """A claim, and what it walked over: the best of three, since everything is looked at once a second."""
-    put(store, request(), request(), request())
-    goes = [entries(store, store.claim(asked)) for _ in range(3)]
+    """A claim, and what it walked over: the best of ten, since everything is looked at once a second."""
+    put(store, *(request() for _ in range(10)))
+    goes = [entries(store, store.claim(asked)) for _ in range(10)]
     claimed, walked = min(goes, key=itemgetter(1))
     assert len(claimed.claims) == 1
     return claimed.claims, walked
