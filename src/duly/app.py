@@ -257,10 +257,13 @@ class App:
         if delivery is Delivery.EXACTLY_ONCE:
             check_store(self.premises.url, task)
 
-    def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]:
-        """What the caller of enqueue gets."""
-        keeps = task.options.keep_result is not None
-        return Handle(self, placed.id, request.key, placed.generation, placed.decision, keeps_result=keeps)
+    def handles(self, task: Task[..., Any, T], request: Request, placed: Sequence[Placed]) -> list[Handle[T]]:
+        """What the caller of enqueue gets, for requests of one kind."""
+        key, keeps = request.key, task.options.keep_result is not None
+        return [
+            Handle(self, job_id, key, generation, decision, keeps_result=keeps)
+            for job_id, generation, decision in placed
+        ]
 
     def get_result(self, job_id: str) -> Handle[Any]:
         """A handle on a job stored earlier, by anybody."""
@@ -352,7 +355,8 @@ class App:
         )
 
     def _tick_handle(self, schedule: Schedule, request: Request, placed: Placed) -> Handle[Any]:
-        return self.handle(self.get_task(schedule.task), request, placed)
+        (handle,) = self.handles(self.get_task(schedule.task), request, [placed])
+        return handle
 
     def _pack(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         task = self.get_task(name)

@@ -20,17 +20,29 @@ CAP: Final = 256_000
 _DEEPEST: Final = 100
 _HIGH: Final = 1 << 2048  # longer numbers are tagged: interpreters may refuse more than 640 digits
 _LOW: Final = -_HIGH
+_SHORT: Final = 600
+"""Characters in which no number that needs a tag can be written."""
 _CALL: Final = (list, dict)
 _ATOMS: Final = frozenset({str, bool, float, type(None)})
+_KINDS: Final = _ATOMS | {int}
 
 
 def pack(args: tuple[Any, ...], kwargs: dict[str, Any], *, cap: int = CAP) -> str:
     """The text of a call, or a BadRequest that says which argument cannot be stored and what to do."""
-    text = _plainly((args, kwargs)) if _all_plain(args) and (not kwargs or _is_plain(kwargs)) else None
+    if not kwargs and _KINDS.issuperset(map(type, args)):  # most calls, in a third of the time
+        text = _plainly((args, kwargs))
+        if text is not None and len(text) <= _SHORT and len(text) * 4 <= cap:
+            return text
+    return _capped(_packed(args, kwargs), cap)
+
+
+def _packed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    is_plain = all([_is_plain(value) for value in args]) and _is_plain(kwargs)  # noqa: C419  faster
+    text = _plainly((args, kwargs)) if is_plain else None
     if text is None:
         written = [write(value, Place("args", index, args)) for index, value in enumerate(args)]
         text = _encode([written, write_dict(kwargs, "kwargs")])
-    return text if len(text) <= cap // 4 else _capped(text, cap)  # no character takes more than four bytes
+    return text
 
 
 def unpack(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -50,13 +62,6 @@ def pack_value(value: object, *, cap: int = CAP) -> str:
 def unpack_value(text: str) -> Any:
     """The value that `pack_value` wrote, or Undecodable."""
     return _decode(text)
-
-
-def _all_plain(values: tuple[object, ...]) -> bool:
-    for value in values:  # noqa: SIM110  a generator would cost more than the check itself
-        if type(value) not in _ATOMS and not _is_plain(value):
-            return False
-    return True
 
 
 def _is_plain(value: object, room: int = _DEEPEST) -> bool:

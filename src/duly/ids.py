@@ -22,6 +22,7 @@ _WORDS: Final = struct.Struct("512Q")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LOW_62: Final = (1 << 62) - 1
 _TAIL_LIMIT: Final = 1 << 74
+_VARIANT: Final = 1 << 63
 
 
 class _Source:
@@ -82,7 +83,8 @@ def new_ids(count: int) -> list[str]:
     if not is_within:  # a carry into the bits beside the version, once in a billion batches
         return [new_id() for _ in steps]
     head = f"{millisecond:012x}7{high:03x}"
-    return [f"{head}{1 << 63 | low:016x}" for low in lows[1:]]
+    tails = struct.pack(f">{count}Q", *map(_VARIANT.__or__, lows[1:])).hex()
+    return [head + tails[place : place + 16] for place in range(0, 16 * count, 16)]
 
 
 def new_nonce() -> str:

@@ -48,7 +48,9 @@ class Desk(Protocol):
     def store(self) -> Store: ...
     def place(self, requests: Sequence[Request], connection: Any) -> list[Placed]: ...
     async def aplace(self, requests: Sequence[Request], connection: Any) -> list[Placed]: ...
-    def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]: ...
+    def handles(
+        self, task: Task[..., Any, T], request: Request, placed: Sequence[Placed]
+    ) -> list[Handle[T]]: ...
     def travelling_context(self) -> str: ...
 
 
@@ -269,8 +271,11 @@ class Using(Generic[P, T]):
 
     def _packed(self, calls: Iterable[Call]) -> Iterator[str]:
         check, pack, cap = self._task.check, codec.pack, self._task.desk.argument_cap
+        places = -1
         for args, kwargs in calls:
-            check(args, kwargs)
+            if kwargs or len(args) != places:  # else of the same shape as the one before
+                check(args, kwargs)
+                places = -1 if kwargs else len(args)
             yield pack(tuple(args), dict(kwargs), cap=cap)
 
     def _pattern(self) -> Request:
@@ -288,8 +293,7 @@ class Using(Generic[P, T]):
         return self._handles(bundle, await self._task.desk.aplace(bundle, self._wishes.connection))
 
     def _handles(self, bundle: Bundle, placed: Sequence[Placed]) -> list[Handle[T]]:
-        task, handle, pattern = self._task, self._task.desk.handle, bundle.pattern
-        return [handle(task, pattern, answer) for answer in placed]
+        return self._task.desk.handles(self._task, bundle.pattern, placed)
 
 
 def build_request(task: Task[..., Any, Any], wishes: Wishes, arguments: str) -> Request:

@@ -188,6 +188,8 @@ def test_an_integer_has_as_many_digits_as_it_likes(digits: int) -> None:
     large = -(10**digits) + 1
 
     assert unpack_value(pack_value([large])) == [large]
+    assert ('"$"' in pack((large,), {})) == (digits > 616)
+    assert unpack(pack((large,), {})) == ((large,), {})
 
 
 def test_plain_arguments_are_plain_json() -> None:

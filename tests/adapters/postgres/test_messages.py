@@ -89,8 +89,14 @@ def test_a_plain_request_takes_one_message(store: PostgresStore, spoken: list[st
     assert spoken == ["say"]
 
 
-def test_each_request_of_a_batch_is_told_its_own_generation(store: PostgresStore, spoken: list[str]) -> None:
+@pytest.mark.parametrize("step", [1, 3], ids=["alone", "beside others who draw numbers"])
+def test_each_request_of_a_batch_is_told_its_own_generation(
+    store: PostgresStore, url: str, schema: str, spoken: list[str], step: int
+) -> None:
     put(store, request())
+    with psycopg.connect(url, autocommit=True) as admin:
+        sequence = sql.Identifier(schema, "generation")
+        admin.execute(sql.SQL("alter sequence {} increment by {}").format(sequence, sql.Literal(step)))
     spoken.clear()
 
     placed = put(store, *(request() for _ in range(300)))

@@ -129,10 +129,10 @@ class OnCelery(App):
             raise BadRequest("On Celery, using(connection=…) is for code that is not async.")
         return await asyncio.to_thread(self.place, requests, None)
 
-    def handle(self, task: Task[..., Any, T], request: Request, placed: Placed) -> Handle[T]:
-        """What the caller of enqueue gets."""
-        keeps = task.options.keep_result is not None
-        return Sent(self.celery, placed.id, request.key, placed.decision, keeps_result=keeps)
+    def handles(self, task: Task[..., Any, T], request: Request, placed: Sequence[Placed]) -> list[Handle[T]]:
+        """What the caller of enqueue gets, for requests of one kind."""
+        key, keeps = request.key, task.options.keep_result is not None
+        return [Sent(self.celery, each.id, key, each.decision, keeps_result=keeps) for each in placed]
 
     def _send(self, request: Request) -> Placed:
         answer = self._asked(request)

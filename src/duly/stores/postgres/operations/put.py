@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, NamedTuple
+from itertools import repeat
+from typing import Any, Final, NamedTuple, cast
 
 from duly import clash
 from duly.bundle import Bundle
@@ -27,6 +28,7 @@ from duly.stores.tables.placements import clear_the_way, merge
 
 SQL = statements("put")
 NO_TIME: Final = timedelta(0)
+_NEW: Final = cast(Any, tuple).__new__
 LOOK: Final = "    where not exists (select 1 from {schema}.job where job.id = made.id offset 0)\n"
 
 
@@ -112,15 +114,20 @@ def _saying_one(given: dict[str, bytes | None], bundle: Bundle, placing: Placing
 
 def _saying_all(given: dict[str, bytes | None], bundle: Bundle, placing: Placing) -> Message[list[Placed]]:
     def read(answers: Sequence[list[Values]]) -> Whole[list[Placed]] | Rest[list[Placed]]:
-        (((generations,),),) = answers
-        if generations is None:
+        (((first, others),),) = answers
+        if first is None:
             return Rest(placing(bundle), list)
-        made = zip(bundle.ids, generations, strict=True)
-        return Whole([Placed(job_id, generation, Decision.CREATED) for job_id, generation in made])
+        return Whole(_created(bundle.ids, others or range(first, first + len(bundle.ids))))
 
     texts = words(all_stored(bundle.arguments)).encode()
     whole = Texts(given, ids=words(bundle.ids).encode(), texts=texts)
     return Message((Statement(SQL["insert_swiftly"], whole),), read)
+
+
+def _created(ids: Sequence[str], generations: Sequence[int]) -> list[Placed]:
+    """All of them at once, which takes a third of what it takes to make each by its name."""
+    rows = zip(ids, generations, repeat(Decision.CREATED, len(ids)), strict=True)
+    return list(map(_NEW, repeat(Placed), rows))
 
 
 def _is_bound(request: Request) -> bool:
