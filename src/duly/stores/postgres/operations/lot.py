@@ -66,13 +66,15 @@ def _lent_first(row: Row, seed: int, book: Book) -> Lot:
     generations = [*map(int, listed.split(","))]
     lanes, moments = _each(row[LANES], len(generations)), _each(row[MOMENTS], len(generations))
     tracks = {number: book.track(number) for number in set(lanes)}
+    tasks = {number: track.task for number, track in tracks.items()}
+    queues = {number: track.queue for number, track in tracks.items()}
     instants = {moment: instant(moment) for moment in set(moments)}
     columns = zip(
         row[IDS],
         repeat(1),
         _nonces(listed, seed),
-        [tracks[lane].task for lane in lanes],
-        [tracks[lane].queue for lane in lanes],
+        map(tasks.__getitem__, lanes),
+        map(queues.__getitem__, lanes),
         repeat(None),
         generations,
         _parted(row[ARGUMENTS]),

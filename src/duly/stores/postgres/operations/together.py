@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from duly.lifecycle import (
@@ -90,28 +90,33 @@ def bare_fences(settlements: Sequence[Settlement]) -> dict[str, str] | None:
     fences, verdicts, started, then, *_ = zip(*settlements, strict=True)
     _, epochs, nonces = zip(*fences, strict=True)
     commons, generations = parted(nonces)
-    seeds = {common: seed_of(common) for common in set(commons)}
-    if any(then) or not all(map(_keeps_nothing, _distinct(verdicts))) or None in seeds.values():
+    seeds = {common: str(seed_of(common)) for common in set(commons)}
+    if any(then) or not all(map(_keeps_nothing, _distinct(verdicts))) or str(None) in seeds.values():
         return None
-    if len(set(generations)) < len(generations) or not all(map(str.isdecimal, generations)):
+    if len(set(generations)) < len(generations) or not "".join(generations).isdecimal():
         return None
-    moments = {moment: stamp_or_none(moment) for moment in set(started)}
+    moments = {moment: _written(moment) for moment in set(started)}  # bodies start in bursts
     return {
         "generations": "{" + ",".join(generations) + "}",
         "epochs": _once(epochs),
         "seeds": _once([seeds[common] for common in commons]),
-        "started": integers(map(moments.get, started)),
+        "started": "{" + ",".join(map(moments.__getitem__, started)) + "}",
     }
 
 
-def _distinct(verdicts: Iterable[Verdict]) -> Iterable[Verdict]:
+def _written(moment: datetime | None) -> str:
+    return "null" if moment is None else str(stamp(moment))
+
+
+def _distinct(verdicts: Sequence[Verdict]) -> Iterable[Verdict]:
     """Most bodies end with the very same one."""
-    return {id(verdict): verdict for verdict in verdicts}.values()
+    return dict(zip(map(id, verdicts), verdicts, strict=True)).values()
 
 
-def _once(values: Sequence[int | None]) -> str:
+def _once(values: Sequence[int] | Sequence[str]) -> str:
     """An array of numbers; what all of them are is said once."""
-    return integers(values[:1] if len(set(values)) == 1 else values)
+    said = values[:1] if len(set(values)) == 1 else values
+    return "{" + ",".join(map(str, said)) + "}"
 
 
 def _is_bare(settlement: Settlement) -> bool:
