@@ -15,9 +15,10 @@ from tests.adapters.postgres.arrange import claim, find, put, request
 from tests.servers import PostgresServer
 
 from duly.errors import BadRequest, DefinitionError, SchemaMismatch, StoreUnavailable, UnknownStore
+from duly.stores.drive import Operation, Statement, Steps
 from duly.stores.postgres import PostgresStore, driver
 from duly.stores.postgres.address import parse
-from duly.stores.postgres.faults import check_server
+from duly.stores.postgres.faults import check_server, is_conflict
 from duly.stores.postgres.migrate import shipped
 from duly.stores.tables.migrations import parse as parse_migration
 
@@ -220,6 +221,27 @@ def test_an_old_server_and_one_that_cannot_hold_every_text_are_refused() -> None
     with pytest.raises(StoreUnavailable, match="ENCODING 'UTF8'"):
         check_server(150005, "LATIN1", address)
     check_server(130000, "UTF8", address)
+
+
+def test_an_operation_that_the_server_cancelled_before_its_time_was_up_is_tried_again(
+    store: PostgresStore,
+) -> None:
+    texts = ["select pg_cancel_backend(pg_backend_pid())", "select 7"]
+
+    def steps() -> Steps[int]:
+        ((number,),) = yield Statement(texts.pop(0))
+        return int(number)
+
+    assert store.run(Operation("look", steps)) == 7
+
+
+def test_a_statement_whose_time_was_up_is_not_taken_for_a_conflict(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("set statement_timeout to 1")
+        with pytest.raises(psycopg.errors.QueryCanceled) as raised:
+            connection.execute("select pg_sleep(3600)")
+
+    assert not is_conflict(raised.value)
 
 
 def test_a_value_too_large_for_its_column_is_a_bad_request(store: PostgresStore) -> None:

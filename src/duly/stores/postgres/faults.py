@@ -30,7 +30,16 @@ OLDEST_SERVER: Final = 130000
 
 
 def is_conflict(error: BaseException) -> bool:
-    return isinstance(error, CONFLICTS)
+    return isinstance(error, CONFLICTS) or _is_late_timeout(error)
+
+
+def _is_late_timeout(error: BaseException) -> bool:
+    """Whether a statement was cancelled without its own time being up.
+
+    The server cancels a statement whose lock took too long, and has forgotten why when the lock is granted at
+    that very moment and the next one waited for.
+    """
+    return isinstance(error, errors.QueryCanceled) and "user request" in (error.diag.message_primary or "")
 
 
 def is_cut_off(error: BaseException) -> bool:
