@@ -48,6 +48,7 @@ from duly.stores.postgres.operations.find import census, explain, find
 from duly.stores.postgres.operations.finish import fence_of
 from duly.stores.postgres.operations.intake import absorb, offer
 from duly.stores.postgres.operations.lanes import Book
+from duly.stores.postgres.operations.loads import Loads
 from duly.stores.postgres.operations.moment import Moment
 from duly.stores.postgres.operations.prune import prune
 from duly.stores.postgres.operations.put import Forms, put, put_swiftly
@@ -97,6 +98,7 @@ class Operations:
         self._book = Book()
         self._forms = Forms(lambda: self._outlook)
         self._sight = Sight()
+        self._loads = Loads()
         self._haste = Haste()
         self._disowned: dict[str, int] = {}
         """How often each worker disowned claims here."""
@@ -106,6 +108,7 @@ class Operations:
         self._book.forget()
         self._forms.forget()
         self._sight.forget()
+        self._loads.forget()
 
     # jobs
 
@@ -139,7 +142,7 @@ class Operations:
         return self._writing("absorb", absorb, may_repeat=True)
 
     def claim(self, ask: Ask) -> Operation[Claimed]:
-        claiming = self._placing("claim", lambda world: claim(world, self._sight, self._reach(world, ask)))
+        claiming = self._placing("claim", lambda world: self._lend(world, ask))
         turning = self._turning(ask, claiming)
         return replace(claiming, message=turning.claim)
 
@@ -164,14 +167,17 @@ class Operations:
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:
             if not hears(world.moment.notice):
-                claimed = yield from claim(world, self._sight, self._reach(world, ask))
+                claimed = yield from self._lend(world, ask)
                 return Turned([Settled.LOST] * len(settlements), claimed)
             answers = yield from settle_swiftly(world, ask.worker, settlements)
-            claimed = yield from claim(world, self._sight, self._reach(world, ask), answers.settled)
+            claimed = yield from self._lend(world, ask, answers.settled)
             return Turned(answers.in_order(), claimed)
 
         turning = self._turning(ask, self.claim(ask))
         return replace(self._placing("turn", act), message=lambda: turning.turn(settlements))
+
+    def _lend(self, world: World, ask: Ask, settled: Sequence[int] = ()) -> Steps[Claimed]:
+        return claim(world, self._sight, self._loads, self._reach(world, ask), settled)
 
     def _turning(self, ask: Ask, claiming: Operation[Claimed]) -> Turning:
         disowned = self._disowned.get(ask.worker, 0)

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from duly.stores.postgres.operations.loads import Loads
-
 Point = tuple[int, int]
 """When a job became ready, and its generation."""
 
@@ -39,10 +37,9 @@ class _Lane:
 
 
 class Sight:
-    """How far one process has lent in each lane, and which loans it has seen."""
+    """How far one process has lent in each lane."""
 
     def __init__(self) -> None:
-        self.loads = Loads()
         self._lanes: dict[int, _Lane] = {}
         self._now = 0
 
@@ -98,4 +95,3 @@ class Sight:
 
     def forget(self) -> None:
         self._lanes = {}
-        self.loads.forget()
