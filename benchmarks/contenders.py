@@ -56,7 +56,7 @@ class Contender:
 
 
 def duly(store: str, works: tuple[str, ...]) -> Contender:
-    return Contender(DULY, store, "benchmarks.duly_adapter", 60_000, works=works)
+    return Contender(DULY, store, "benchmarks.duly_adapter", 120_000, works=works)
 
 
 def raw(store: str, works: tuple[str, ...] = LIMITS) -> Contender:

@@ -167,7 +167,7 @@ class Claim(NamedTuple):
     @property
     def fence(self) -> Fence:
         """The proof to show with every write."""
-        return Fence(self.id, self.epoch, self.nonce)
+        return Fence._make(self[:3])  # made for every claim, at half the price of naming them
 
     @property
     def idempotency_key(self) -> str:

@@ -6,11 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from duly import Duly
 from duly.errors import BadRequest, StoreUnavailable
 from duly.job import Request
-from duly.pulse import KEPT, KIND, MOST_QUEUES, Depth, Pulse, Spread, Sum, packed, unpacked
+from duly.pulse import BOUNDS, KEPT, KIND, MOST_QUEUES, Depth, Pulse, Spread, Sum, packed, unpacked
 from duly.stores.drive import Operation
 from duly.stores.memory import MemoryStore
 from duly.testing import VirtualClock
@@ -182,6 +184,18 @@ def test_a_quantile_is_the_end_of_its_bucket(part: float, end: float) -> None:
 
 def test_a_spread_of_nothing_has_neither_mean_nor_quantile() -> None:
     assert (Spread().mean, Spread().quantile(0.5)) == (None, None)
+
+
+@given(st.lists(st.floats(0, 1000) | st.sampled_from(BOUNDS)))
+def test_many_lengths_at_once_are_spread_as_one_by_one(lengths: list[float]) -> None:
+    one_by_one, at_once = Spread(), Spread()
+
+    for length in lengths:
+        one_by_one.add(length)
+    at_once.add_all(lengths)
+
+    assert at_once.counts == one_by_one.counts
+    assert at_once.total == pytest.approx(one_by_one.total)
 
 
 def test_what_is_on_a_bound_belongs_below_it() -> None:

@@ -103,10 +103,12 @@ class Holding:
     def wait(self) -> float | None:
         """Seconds from due to start. After a first try nobody can say: `due` stays what was asked for."""
         claim = self.claim
-        is_first = not (claim.attempt or claim.crashes or claim.deferrals)
-        if self.lent_at is None or self.started_at is None or not is_first:
+        if self.lent_at is None or self.started_at is None:
             return None
-        return max(0.0, (self.lent_at - claim.due).total_seconds() + self.started - self.taken)
+        if claim.attempt or claim.crashes or claim.deferrals:
+            return None
+        wait = (self.lent_at - claim.due).total_seconds() + self.started - self.taken
+        return wait if wait > 0.0 else 0.0
 
     def order(self, halt: Halt) -> None:
         """Tell the run to stop. The first reason counts, except that a lost lease outranks all."""

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Final
 
 from duly.errors import StoreError
@@ -29,6 +30,10 @@ NEVER: Final = float("inf")
 DONE: Final = EVENTS[Done]
 
 Sums = dict[tuple[str, str, str], Sum]
+
+
+def _lane(holding: Holding) -> tuple[str, str]:
+    return holding.claim.task, holding.claim.queue
 
 
 class Tally:
@@ -69,10 +74,11 @@ class Tally:
         sums = self._current()
         if sums is None:
             return
-        for holding in holdings:
-            task, queue = holding.claim.task, holding.claim.queue
+        for (task, queue), lane in groupby(holdings, _lane):
             one = sums.get((task, queue, DONE)) or self._begin(sums, task, queue, DONE)
-            one.note(holding.wait, holding.settled - holding.started)
+            runs = list(lane)
+            waits = [wait for run in runs if (wait := run.wait) is not None]
+            one.note_all(len(runs), waits, [run.settled - run.started for run in runs])
 
     def _current(self) -> Sums | None:
         """Of this minute; None before the store has told its time."""
