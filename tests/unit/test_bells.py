@@ -35,15 +35,27 @@ def test_who_closes_a_bell_leaves_the_list_of_those_that_ring() -> None:
     assert left == [bell]
 
 
-def test_a_ring_that_comes_as_a_wait_gives_up_is_kept_for_the_next() -> None:
+def test_a_ring_that_comes_after_a_wait_gave_up_is_kept_for_the_next() -> None:
+    bell = Bell()
+    has_rung = bell.wait(NOTHING)
+
+    bell.wake()
+
+    assert [has_rung, bell.wait(NOTHING), bell.wait(NOTHING)] == [False, True, False]
+
+
+def test_many_may_ring_at_once_and_who_waits_is_let_go() -> None:
     bell = Bell()
 
-    class Late(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            has_rung = super().wait(timeout)
+    def ring() -> None:
+        for _ in range(1000):
             bell.wake()
-            return has_rung
 
-    bell._rung = Late()  # pyright: ignore[reportPrivateUsage]
+    ringers = [threading.Thread(target=ring) for _ in range(4)]
 
-    assert [bell.wait(NOTHING), bell.wait(NOTHING)] == [False, True]
+    for ringer in ringers:
+        ringer.start()
+
+    assert bell.wait(timedelta(minutes=1))
+    for ringer in ringers:
+        ringer.join()

@@ -7,17 +7,20 @@ makes it quick.
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import redis
 
 from duly.ids import spread
 from duly.stores.bells import Bell
+from duly.stores.redis.wires import AT_ONCE
 
 log = logging.getLogger("duly.redis")
 
@@ -91,14 +94,39 @@ class Line:
     def _hear(self, heard: Any) -> None:
         spoke = time.monotonic()
         is_tested = False
+        # The first word is the driver's to read: it says if we may not listen.
+        has_heard: Callable[[], bool] = partial(_has_told, heard)
         while not self._is_over.is_set():
-            message = heard.get_message(timeout=QUIET)
-            if message is not None:
+            if has_heard():
                 spoke, is_tested = time.monotonic(), False
                 self._stands.set()
                 self._ring()
-            elif time.monotonic() - spoke > QUIET:
+                has_heard = _ear_at(heard)
+            elif time.monotonic() - spoke > QUIET * 0.9:
                 if is_tested:
                     raise redis.ConnectionError("no answer on the doorbell's line")
                 heard.ping()
                 spoke, is_tested = time.monotonic(), True
+
+
+def _has_told(heard: Any) -> bool:
+    return heard.get_message(timeout=QUIET) is not None
+
+
+def _ear_at(heard: Any) -> Callable[[], bool]:
+    """Listens at a plain socket itself: whatever is said is a ring, and need not be read."""
+    found = heard.connection._sock
+    if type(found) is not socket.socket:
+        return partial(_has_told, heard)
+    found.settimeout(QUIET)
+    return partial(_is_spoken_at, found)
+
+
+def _is_spoken_at(found: socket.socket) -> bool:
+    try:
+        said = found.recv(AT_ONCE)
+    except TimeoutError:
+        return False
+    if not said:
+        raise redis.ConnectionError("the server has hung up")
+    return True
