@@ -54,7 +54,10 @@ class Events:
 
     def hears(self, kind: str) -> bool:
         """False when making an event of this kind would be work for nobody."""
-        return any([wants(kind) for _, wants in self._listeners])  # noqa: C419  a generator costs more
+        try:
+            return any([wants(kind) for _, wants in self._listeners])  # noqa: C419  a generator costs more
+        except Exception:  # that costs nobody else: made, the event tells in the log whose fault it is
+            return True
 
     def emit(self, event: Event) -> None:
         """Tell every listener."""

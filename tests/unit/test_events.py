@@ -41,3 +41,18 @@ def test_a_listener_that_fails_costs_nobody_else() -> None:
     events.emit(event("done"))
 
     assert heard == ["done"]
+
+
+def test_one_that_cannot_say_what_it_wants_costs_nobody_else() -> None:
+    events, heard = Events(), list[str]()
+
+    def wants(kind: str) -> bool:
+        raise ValueError(kind)
+
+    events.subscribe(lambda _event: None, wants=wants)
+    events.subscribe(lambda told: heard.append(told.kind))
+
+    is_heard = events.hears("done")
+    events.emit(event("done"))
+
+    assert (is_heard, heard) == (True, ["done"])
