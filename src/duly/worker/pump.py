@@ -76,6 +76,8 @@ class Pump:
         """Runs that ended well, are settled, and news to nobody; still to be counted."""
         self._tells_done = True
         """Somebody wants to hear of each of them."""
+        self._mishap: Exception | None = None
+        """What went wrong while the store was at work."""
         self._doubtful: list[Concluded] = []
         self._tempo = Tempo(since=time.monotonic())
         self._look_at = 0.0
@@ -138,6 +140,8 @@ class Pump:
 
     def turn(self) -> None:
         """One round: begin, pass on what was said, settle and claim, then wait if there was nothing to do."""
+        if self._mishap is not None:
+            raise self._mishap
         if self._is_unsure:
             held = [*self._hand.fences(), *map(_fence, self._unsettled)]
             self._store.run(self._store.disown(self._worker, held))
@@ -254,6 +258,7 @@ class Pump:
             log.exception("a batch of ends could not be stored; each is tried alone")
             answers = [self._settle_alone(settlement) for settlement in settlements]
         self._reach("after_settle")
+        self._try_meanwhile()  # where the store could not say when: nothing waits for a second turn
         self._after_settle(settlements, answers)
         if claimed is not None:
             self._after_claim(claimed, had_settled=bool(settlements))
@@ -261,9 +266,19 @@ class Pump:
     def _talk(self, settlements: list[Settlement]) -> tuple[list[Settled], Claimed | None]:
         if self._can_take:
             turn = self._store.turn(settlements, self._ask())
-            return self._store.run(replace(turn, meanwhile=self._meanwhile))
+            return self._store.run(replace(turn, meanwhile=self._try_meanwhile))
         settle = self._store.settle(self._worker, settlements)
-        return self._store.run(replace(settle, meanwhile=self._meanwhile)) if settlements else [], None
+        return self._store.run(replace(settle, meanwhile=self._try_meanwhile)) if settlements else [], None
+
+    def _try_meanwhile(self) -> None:
+        """A conversation is not torn by what goes wrong beside it; the next turn ends with that.
+
+        Else its ends would be taken for ones that no store takes, and a claim that did not start be kept.
+        """
+        try:
+            self._meanwhile()
+        except Exception as error:
+            self._mishap = error
 
     def _meanwhile(self) -> None:
         """While the store is at work: start what was lent the last time, count what was settled.
@@ -397,6 +412,8 @@ class Pump:
     # housekeeping
 
     def _keep_house(self) -> None:
+        if time.monotonic() >= self._chores.next_at:
+            self._bench.advance()  # what was lent does not wait for it
         if self._chores.finish_due(is_draining=self.is_draining):
             self._look_at, self.is_idle = 0.0, False
 

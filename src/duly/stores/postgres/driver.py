@@ -159,6 +159,8 @@ class Driver:
                 return joined
             if said is not None:
                 return said.value
+        if operation.meanwhile is not None:  # who waits for several messages
+            operation.meanwhile()
         attempt = self._attempt(operation)
         while True:
             outcome = self._try(pool, attempt)

@@ -1,0 +1,131 @@
+"""The pump, turned by hand: what was lent starts, whatever else there is to do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.unit.worker.arrange import card_of, no_renewal
+
+from duly import Duly
+from duly.stores.contract import Ask, Lane
+from duly.stores.drive import Operation
+from duly.worker.beat import Heartbeat
+from duly.worker.bench import Bench
+from duly.worker.hand import Hand, Holding
+from duly.worker.lanes import Lanes
+from duly.worker.outage import Outage
+from duly.worker.pump import Pump
+from duly.worker.transaction import Counter
+
+LEASE = timedelta(minutes=10)
+
+
+class Desk:
+    """A pump with one slot, and the claims it was lent."""
+
+    def __init__(self, url: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.app = app = Duly(url)
+        self.ran = list[str]()
+
+        @app.task(name="send")
+        async def send(name: str) -> None:
+            self.ran.append(name)
+
+        self.send = send
+        self.hand = Hand()
+        outage = Outage()
+        beat = Heartbeat(
+            store=app.store, card=card_of(app, "w1"), lease=LEASE, hand=self.hand, fail=_fail, outage=outage
+        )
+        beat.beat()
+        self.bench = Bench(
+            slots=1,
+            loop=loop,
+            trusts_lease=beat.trusts_lease,
+            wake=lambda: None,
+            tell=lambda _holding, _signal: None,
+            fail=_fail,
+            counter=Counter(app, "w1", renewal=no_renewal),
+        )
+        lanes = Lanes(app, None)
+        self.pump = Pump(app=app, worker="w1", lanes=lanes, hand=self.hand, bench=self.bench, beat=beat)
+
+    def close(self) -> None:
+        self.bench.close(timedelta(0))
+        self.pump.close()
+        self.app.close()
+
+    def lend(self, name: str) -> Holding:
+        self.send.enqueue(name)
+        ask = Ask("w1", {"send": Lane("send")}, LEASE, limit=1, free=1)
+        (claim,) = self.app.store.run(self.app.store.claim(ask)).claims
+        holding = Holding(claim, self.app.tasks["send"], self.bench)
+        self.hand.take([holding])
+        return holding
+
+
+def _fail(error: BaseException) -> None:
+    raise error
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'duly.db'}"
+
+
+def test_a_claim_that_cannot_be_started_ends_the_worker_and_costs_no_end(url: str) -> None:
+    """Else it would be in hand for ever, renewed with every beat and run by nobody."""
+    loop = asyncio.new_event_loop()
+    loop.close()  # nothing starts on it any more
+    with closing(Desk(url, loop)) as desk:
+        _check_start_that_fails(desk)
+
+
+def _check_start_that_fails(desk: Desk) -> None:
+    ended = [desk.lend(f"{number}") for number in range(10)]
+    desk.bench.keep(ended)
+    desk.bench.return_unstarted(lambda _: True, "handed back")
+    desk.bench.keep([desk.lend("unstarted")])
+    time.sleep(0.06)  # the pace is taken over a span: so many ends in it, and none waits for company
+
+    with pytest.raises(RuntimeError, match="closed"):
+        _turn(desk.pump, times=2)
+
+    assert [desk.hand.get(one.fence) for one in ended] == [None] * len(ended)
+
+
+def _turn(pump: Pump, *, times: int) -> None:
+    for _ in range(times):
+        pump.turn()
+
+
+async def test_a_claim_does_not_wait_for_what_is_done_beside_the_work(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker with schedules goes to the store again at once, and has first to see that they are there."""
+    with closing(Desk(url, asyncio.get_running_loop())) as desk:
+        await _check_chores(desk, monkeypatch)
+
+
+async def _check_chores(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.app.schedule(name="nightly", every="1d", args=("nightly",))(desk.send)
+    desk.send.enqueue("a")
+    desk.send.enqueue("b")
+    look_up, unstarted = desk.app.store.records, list[int]()
+
+    def records(kind: str) -> Operation[dict[str, str]]:
+        unstarted.append(desk.bench.buffered)
+        return look_up(kind)
+
+    monkeypatch.setattr(desk.app.store, "records", records)
+
+    desk.pump.turn()
+
+    assert unstarted == [0]
+    for _ in range(10):  # let what has started end before the loop does
+        await asyncio.sleep(0)
