@@ -6,6 +6,7 @@ moment it takes effect, so what the witness sees is the one true order of things
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -27,6 +28,7 @@ class Call:
     operation: Operation[Any]
     name: str
     args: tuple[Any, ...]
+    meanwhile: Callable[[], None] | None = None
 
 
 class Witness(Protocol):
@@ -60,6 +62,8 @@ class Link:
     def run(self, call: Call) -> Any:
         """There and back."""
         fate = self._weather.fate(self._process, self._stage.now)
+        if call.meanwhile is not None:
+            call.meanwhile()
         self._stage.pause(self._weather.latency())
         if fate is Fate.REQUEST_LOST:
             self._stage.pause(self._weather.patience())

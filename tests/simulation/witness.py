@@ -37,6 +37,7 @@ class Loan(NamedTuple):
 
     worker: str
     claim: Claim
+    since: float
 
 
 class Limits(NamedTuple):
@@ -100,9 +101,13 @@ class Witness:
         self.leases[card.id] = self._stage.now + lease.total_seconds()
 
     def _forget_unheard(self, worker: str, known: list[Fence]) -> None:
-        """Loans whose answer was lost came free while the lease was over: the next one is not theirs."""
+        """Loans whose answer was lost came free while the lease was over: the next one is not theirs.
+
+        Not so one that was made since: its answer is still on its way.
+        """
+        ended = self.leases.get(worker, 0.0)
         for job, loan in list(self.loans.items()):
-            if loan.worker == worker and loan.claim.fence not in known:
+            if loan.worker == worker and loan.claim.fence not in known and loan.since <= ended:
                 del self.loans[job]
 
     def _leave(self, worker: str, _: None) -> None:
@@ -149,7 +154,7 @@ class Witness:
             floor = self.floors.get((claim.task, claim.key), 0)
             self._demand(claim.generation >= floor, "OlderNeverClaimed", claim, floor)
         self.epochs[claim.id] = claim.epoch
-        self.loans[claim.id] = Loan(worker, claim)
+        self.loans[claim.id] = Loan(worker, claim, self._stage.now)
         self._count_valid(claim)
 
     def _count_valid(self, claim: Claim) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 
 
@@ -16,21 +15,21 @@ class Bell:
     """Rung by whoever knows it; a ring that nobody waits for is kept for the next who does."""
 
     def __init__(self, leave: Callable[[Bell], None] = _stay) -> None:
-        # Free means that it rang: whoever waits takes it. An event is three locks in Python, and woke later.
-        self._silence = threading.Lock()
-        self._silence.acquire()
+        self._rung = threading.Event()
         self._leave = leave
 
     def wait(self, timeout: timedelta) -> bool:
         """Whether it rang, now or since the last wait."""
-        return self._silence.acquire(timeout=max(0.0, timeout.total_seconds()))
+        has_rung = self._rung.wait(timeout.total_seconds())
+        if has_rung:  # else one that comes at this very moment would be lost
+            self._rung.clear()
+        return has_rung
 
     def wake(self) -> None:
         """Ring it."""
-        with suppress(RuntimeError):  # it has rung already
-            self._silence.release()
+        self._rung.set()
 
     def close(self) -> None:
         """Nobody is to wait here any longer."""
         self._leave(self)
-        self.wake()
+        self._rung.set()
