@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from duly import context, run
-from duly.errors import DulyError
+from duly.errors import DulyError, StoreError
 from duly.events import Event, Events
 from duly.ids import spread
 from duly.job import Delivery, Request
 from duly.kinds.outcome import Effects, Ending
-from duly.lifecycle import EVENTS, Done, Release, Settled, Verdict, error_of
+from duly.lifecycle import EVENTS, Done, Fail, Release, Settled, Verdict, error_of
 from duly.run import Run, decide, log_context, raised, returned
-from duly.stores.contract import Settlement
+from duly.stores.contract import Settlement, Store
 from duly.tracebacks import describe
 from duly.worker.failures import failure_of, hooks_for
 from duly.worker.hand import Halt, Holding
@@ -115,6 +115,18 @@ def settlement_of(ended: Concluded, *, is_conditional: bool = False) -> Settleme
         return Settlement(holding.fence, verdict, holding.started_at, ended.then)
     then = (*ended.then, *hooks_for(holding, verdict))
     return Settlement(holding.fence, verdict, holding.started_at, then, is_conditional=is_conditional)
+
+
+def settle_alone(store: Store, worker: str, settlement: Settlement) -> Settled:
+    """One end that no store takes must not cost the others theirs: it is recorded as a failure."""
+    try:
+        return store.run(store.settle(worker, [settlement]))[0]
+    except StoreError:
+        raise
+    except Exception as error:
+        verdict = Fail(describe(error), "its end could not be stored")
+        plain = Settlement(settlement.fence, verdict, settlement.started_at)
+        return store.run(store.settle(worker, [plain]))[0]
 
 
 def is_plain(ended: Concluded, answer: Settled) -> bool:

@@ -18,23 +18,22 @@ from duly.errors import StoreError, StoreMoved
 from duly.ids import spread
 from duly.job import Fence
 from duly.kinds import periodic
-from duly.lifecycle import Fail, Settled
+from duly.lifecycle import Settled
 from duly.signals import Signal
 from duly.stores.contract import Ask, Claimed, Settlement
-from duly.tracebacks import describe
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import EVERY, Bench
 from duly.worker.chores import Chores
 from duly.worker.doubts import seen_again, sort_out
-from duly.worker.endings import Concluded, is_plain, outcome_of, settlement_of, tell_end
-from duly.worker.failures import hook_call
-from duly.worker.hand import Halt, Hand, Holding
+from duly.worker.endings import Concluded, settle_alone, settlement_of
+from duly.worker.hand import Hand, Holding
 from duly.worker.hearing import Hearing
 from duly.worker.isolation import kind_of_start
 from duly.worker.lanes import Lanes
 from duly.worker.outage import backoff
 from duly.worker.rota import Rota
 from duly.worker.tempo import LARGEST_BATCH, Tempo
+from duly.worker.tidings import Tidings
 from duly.worker.turns import take_turns
 
 log = logging.getLogger("duly.worker")
@@ -72,30 +71,30 @@ class Pump:
         """How many unstarted claims are worth holding now."""
         self._turned_at = time.monotonic()
         self._unsettled: list[Concluded | Settlement] = []
-        self._done: list[Holding] = []
-        """Runs that ended well, are settled, and news to nobody; still to be counted."""
-        self._tells_done = True
-        """Somebody wants to hear of each of them."""
         self._mishap: Exception | None = None
         """What went wrong while the store was at work."""
         self._doubtful: list[Concluded] = []
         self._tempo = Tempo(since=time.monotonic())
         self._look_at = 0.0
         self._chores = Chores(app, worker)
+        self._tidings = Tidings(app.events, self._chores.tally, bench.call_aside)
         self._hearing = Hearing(app, lanes, bench)
         self._is_unsure = False
         """A call failed half way: the store may believe we hold claims we never received."""
         self.is_draining = False
         self.is_idle = False
         """The last look found nothing to do and nothing is in hand."""
-        self.finished = 0
-        """Runs that ended here, for recycling."""
 
     def close(self) -> None:
         """Nothing more will come of it."""
-        self._meanwhile()
+        self._tidings.count()
         self._chores.tally.write_last()
         self.bell.close()
+
+    @property
+    def finished(self) -> int:
+        """Runs that ended here, for recycling."""
+        return self._tidings.finished
 
     # what other threads call
 
@@ -146,7 +145,7 @@ class Pump:
             held = [*self._hand.fences(), *map(_fence, self._unsettled)]
             self._store.run(self._store.disown(self._worker, held))
             self._is_unsure = False
-        self._tells_done = self._app.events.hears("done")
+        self._tidings.look_who_listens()
         self._begin()
         self._hearing.send()
         self._take_in(self._bench.collect(), time.monotonic())
@@ -188,7 +187,7 @@ class Pump:
 
     def _settled_itself(self, item: Concluded, answer: Settled) -> None:
         self._hand.drop([_fence(item)])
-        self._tell_end(item, answer, time.monotonic())
+        self._tidings.tell(item, answer, time.monotonic())
         self._look_at = 0.0  # its slot is free
 
     def _sort_out(self) -> None:
@@ -256,7 +255,7 @@ class Pump:
             if isinstance(error, StoreError) or not settlements:
                 raise
             log.exception("a batch of ends could not be stored; each is tried alone")
-            answers = [self._settle_alone(settlement) for settlement in settlements]
+            answers = [settle_alone(self._store, self._worker, settlement) for settlement in settlements]
         self._reach("after_settle")
         self._try_meanwhile()  # where the store could not say when: nothing waits for a second turn
         self._after_settle(settlements, answers)
@@ -286,20 +285,7 @@ class Pump:
         Not before: threads of one interpreter take turns, and each start would hold up the next message.
         """
         self._bench.advance()
-        if self._done:
-            done, self._done = self._done, []
-            self._chores.tally.note_done(done)
-
-    def _settle_alone(self, settlement: Settlement) -> Settled:
-        """One end that no store takes must not cost the others theirs: it is recorded as a failure."""
-        try:
-            return self._store.run(self._store.settle(self._worker, [settlement]))[0]
-        except StoreError:
-            raise
-        except Exception as error:
-            verdict = Fail(describe(error), "its end could not be stored")
-            plain = Settlement(settlement.fence, verdict, settlement.started_at)
-            return self._store.run(self._store.settle(self._worker, [plain]))[0]
+        self._tidings.count()
 
     def _reach(self, point: str) -> None:
         """The ends in hand pass a named point together: they are one batch."""
@@ -332,7 +318,7 @@ class Pump:
             if isinstance(item, Concluded):
                 if item.meant is not None:
                     item, answer = seen_again(self._store, item, answer)  # noqa: PLW2901
-                self._tell_end(item, answer, now)
+                self._tidings.tell(item, answer, now)
         self._hand.drop(told)
         if any([settlement.then for settlement in settlements]):  # noqa: C419  a generator costs more
             self._store.ring()
@@ -373,23 +359,6 @@ class Pump:
             return poll
         now = claimed.now or self._app.clock.now()
         return min(poll, max(0.0, (claimed.next_at - now).total_seconds()))
-
-    def _tell_end(self, item: Concluded, answer: Settled, now: float) -> None:
-        holding = item.holding
-        if is_plain(item, answer) and not self._tells_done:
-            holding.settled = now
-            self._done.append(holding)
-            self.finished += 1
-            return
-        took = None if holding.started_at is None else now - holding.started
-        self.finished += 0 if took is None else 1
-        outcome = outcome_of(item.verdict, answer, holding.halt)
-        self._chores.tally.note(holding.claim.task, holding.claim.queue, outcome, holding.wait, took)
-        tell_end(self._app.events, item, answer, took or 0.0)
-        counts = answer is Settled.SETTLED and holding.halt is not Halt.CANCELLED
-        hook = hook_call(holding, item.verdict) if counts else None
-        if hook is not None:
-            self._bench.call_aside(hook)
 
     # beginning
 
