@@ -32,7 +32,8 @@ CALLS: Final = 20_000
 """More than any system can enqueue in that time."""
 PROMPT: Final = 300
 DUE: Final = 5_000
-IDLE: Final = 6.0
+IDLE: Final = 30.0
+"""Seconds: what is done twice a minute is in it once."""
 BACKLOGS: Final = {1_000: 5, 20_000: 1, 200_000: 1, 1_000_000: 1}
 """How much is queued, and how often: the smallest is over too soon to be trusted once."""
 SCHEDULES: Final = 1_000

@@ -80,6 +80,7 @@ def test_a_worker_on_sqlite_loads_none_of_the_extras(tmp_path: Path) -> None:
     loaded = loaded_by(program, tmp_path)
 
     assert "duly.worker" in loaded
+    assert "duly.metrics.otel" not in loaded
     assert not loaded & (NEVER | (UNASKED - {"duly.worker", "duly.executors"}))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import atexit
+import ctypes
 import gc
 import importlib
 import logging
@@ -33,6 +34,9 @@ log = logging.getLogger("duly.worker")
 
 LAST_WORD = 10.0
 """Seconds a stopped worker may take to close its loop; a body stuck in a thread must not keep it for ever."""
+
+SETTLED = 1.0
+"""Seconds after which what starting took is given back."""
 
 SELDOM = 10_000
 """Objects between two looks for garbage; Python's own 700 are fifty jobs."""
@@ -158,6 +162,7 @@ def _run_loop(worker: Worker, folder: str) -> None:
     from duly.engine import serve
 
     async def serve_then_insist() -> None:
+        asyncio.get_running_loop().call_later(SETTLED, _give_back)
         try:
             await serve(worker)
         except BaseException:
@@ -186,6 +191,13 @@ def _collect_rarely() -> None:
     if 0 < often < SELDOM:
         gc.set_threshold(SELDOM, *others)
         gc.freeze()
+
+
+def _give_back() -> None:
+    """What starting took and nobody needs any more, a megabyte, goes back to the system."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:  # not in every C library
+        trim(0)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -99,10 +99,7 @@ def recorder() -> Callable[[Event], None]:
 
 @contextmanager
 def observed(app: App, worker: Patient) -> Generator[None]:
-    """While a worker serves: what it does is measured, if this process measures."""
-    if meter() is None:
-        yield
-        return
+    """While a worker serves: what it does is measured. Only for a process that measures."""
     stop = app.events.subscribe(recorder())
     measures = Measures(app, worker, counts_runs=False)
     _watched.add(measures)

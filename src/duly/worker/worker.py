@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from types import TracebackType
 
@@ -17,12 +18,12 @@ from duly.durations import Duration, duration
 from duly.errors import DefinitionError, DulyError, SchemaMismatch, StoreError, StoreMoved
 from duly.ids import worker_id
 from duly.job import Fence
-from duly.metrics.otel import observed
 from duly.metrics.vitals import Health, Vitals
 from duly.reactions import check_url
 from duly.signals import Signal
 from duly.stores.contract import Order, Renewal, WorkerCard
 from duly.stores.drive import Operation
+from duly.tracing import meter
 from duly.version import __version__
 from duly.worker.arrival import await_store
 from duly.worker.beat import Heartbeat, stop_grace
@@ -196,13 +197,21 @@ class Worker:
 
     def _run(self, loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
         try:
-            with observed(self.app, self):
+            with self._observed():
                 self._serve(loop)
         except BaseException as error:
             self._fail(error)
         finally:
             self._has_ended = True
             loop.call_soon_threadsafe(ended.set)
+
+    def _observed(self) -> AbstractContextManager[None]:
+        """Loaded where somebody measures: what an idle worker never uses is half a megabyte."""
+        if meter() is None:
+            return nullcontext()
+        from duly.metrics.otel import observed
+
+        return observed(self.app, self)
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         lanes = Lanes(self.app, self.queues)
