@@ -46,8 +46,9 @@ from duly.stores.redis.find import all_ids, failures, find
 from duly.stores.redis.find import search as find_text
 from duly.stores.redis.moment import instant, instant_or_none, span, stamp_or_false
 from duly.stores.redis.packing import (
-    ask_values,
+    ask_text,
     card_text,
+    encoded,
     ending_values,
     fence_values,
     packed,
@@ -56,6 +57,7 @@ from duly.stores.redis.packing import (
     read_card,
     read_claims,
     selection_values,
+    turn_text,
 )
 from duly.stores.redis.server import LAYOUT
 from duly.stores.redis.straight import straight_words
@@ -157,7 +159,7 @@ class Operations:
     def claim(self, ask: Ask) -> Operation[Claimed]:
         def steps() -> Steps[Claimed]:
             nonce = new_nonce()
-            [claimed] = yield Statement("claim", ask_values(ask, nonce, _asked()))
+            [claimed] = yield Statement("claim", encoded(ask_text(ask, nonce, _asked())))
             return _claimed(claimed, nonce)
 
         return Operation("claim", steps)
@@ -172,8 +174,8 @@ class Operations:
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def steps() -> Steps[Turned]:
             nonce = new_nonce()
-            values = {"ask": ask_values(ask, nonce, _asked()), **ending_values(settlements)}
-            answers, claimed = yield Statement("turn", values)
+            told = turn_text(settlements, ask_text(ask, nonce, _asked()))
+            answers, claimed = yield Statement("turn", encoded(told))
             return Turned(_answers(answers, len(settlements)), _claimed(claimed, nonce))
 
         return Operation("turn", steps)

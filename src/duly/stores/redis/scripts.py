@@ -14,6 +14,7 @@ _START: Final = ("clock", "start")
 _GROUND: Final = (*_START, "naming", "pending", "stored", "workers")
 _GATED: Final = (*_START, "house", "gate", *_GROUND[2:])
 _KEPT: Final = (*_START, "house", "upkeep", *_GROUND[2:])
+_CLAIMING: Final = (*_START, "handful", *_GROUND[2:], "house", "plain")
 _LENDING: Final = ("lanes", "openings", "lending")
 _ROWS: Final = ("rows", "serials", "index", "verdicts", "lifecycle")
 _PUTTING: Final = (*_ROWS, "clash", "requests")
@@ -25,10 +26,10 @@ PARTS: Final[dict[str, tuple[Parts, Parts]]] = {
     "put": ((*_GATED, "plain"), _PUTTING),
     "straight": (("clock",), ()),
     "deliver": ((*_GATED, "delivered", "plain"), _PUTTING),
-    "claim": ((*_GROUND, "house", "plain", *_LENDING), (*_ROWS, "recovery", "expiry", "candidates")),
+    "claim": ((*_CLAIMING, *_LENDING), (*_ROWS, "recovery", "expiry", "candidates")),
     "settle": ((*_GROUND, "house", "plain", "ending"), (*_PUTTING, "settling")),
     "turn": (
-        (*_GROUND, "house", "plain", "ending", *_LENDING),
+        (*_CLAIMING, "ending", *_LENDING),
         (*_PUTTING, "settling", "recovery", "expiry", "candidates"),
     ),
     "renew": ((*_GROUND, "house"), _ROWS),
@@ -88,6 +89,16 @@ end
 """
 
 
+SHORT: Final = "handful"
+"""The part that may answer by itself: what follows it is built only where it does not."""
+
+_ELSE: Final = """
+return (function()
+{texts}
+end)()
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """A program for the server and the name the server gives it."""
@@ -107,14 +118,20 @@ def script(name: str) -> Script:
 
 def assembled(at_hand: Parts, needed: Parts, program: str) -> Script:
     """Parts of the library with a program at the end."""
+    first = at_hand.index(SHORT) + 1 if SHORT in at_hand else 0
+    whole = _joined(at_hand[first:], needed, program)
+    text = (_joined(at_hand[:first], (), _ELSE.format(texts=whole)) if first else whole).encode()
+    sha = hashlib.sha1(text, usedforsecurity=False).hexdigest()
+    return Script(text, sha, spoken(["EVALSHA", sha]))
+
+
+def _joined(at_hand: Parts, needed: Parts, program: str) -> str:
     texts = [_read(f"lib/{part}.lua") for part in at_hand]
     if needed:
         names = ", ".join(f"{part} = {part}" for part in needed)
         inside = "\n".join(_read(f"lib/{part}.lua") for part in needed)
         texts.append(_NEED.format(texts=inside, names=names))
-    text = "\n".join([*texts, program]).encode()
-    sha = hashlib.sha1(text, usedforsecurity=False).hexdigest()
-    return Script(text, sha, spoken(["EVALSHA", sha]))
+    return "\n".join([*texts, program])
 
 
 def _read(path: str) -> str:
