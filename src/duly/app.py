@@ -24,7 +24,7 @@ from duly.errors import (
 )
 from duly.events import Events
 from duly.failures import Failures
-from duly.handle import Handle
+from duly.handle import Handle, Origin
 from duly.homes import calling_module, written_at
 from duly.job import Decision, Delivery, Job, Request
 from duly.jobs import Jobs, Pace
@@ -259,20 +259,16 @@ class App:
 
     def handles(self, task: Task[..., Any, T], request: Request, placed: Sequence[Placed]) -> list[Handle[T]]:
         """What the caller of enqueue gets, for requests of one kind."""
-        key, keeps = request.key, task.options.keep_result is not None
-        return [
-            Handle(self, job_id, key, generation, decision, keeps_result=keeps)
-            for job_id, generation, decision in placed
-        ]
+        origin = Origin(self, request.key, keeps_result=task.options.keep_result is not None)
+        return [Handle(origin, each) for each in placed]
 
     def get_result(self, job_id: str) -> Handle[Any]:
         """A handle on a job stored earlier, by anybody."""
         job = self.jobs.get(job_id)
         task = self.tasks.get(job.task)
         keeps = task is not None and task.options.keep_result is not None
-        return Handle(
-            self, job.id, job.key, job.generation, Decision.KEPT, keeps_result=keeps or job.result is not None
-        )
+        origin = Origin(self, job.key, keeps_result=keeps or job.result is not None)
+        return Handle(origin, Placed(job.id, job.generation, Decision.KEPT))
 
     # holding
 

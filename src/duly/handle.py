@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from duly import codec
 from duly.durations import Duration, duration
 from duly.errors import JobCancelled, JobFailed, JobSkipped, ResultNotKept, ResultTimeout, UnknownJob
 from duly.job import FINISHED, Decision, Job, State
+from duly.stores.contract import Placed
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -25,27 +26,49 @@ class Desk(Protocol):
     async def aawait_end(self, job_id: str, timeout: timedelta | None) -> Job | None: ...
 
 
+class Origin(NamedTuple):
+    """What the handles of one call have in common."""
+
+    desk: Desk
+    key: str | None
+    keeps_result: bool
+
+
 class Handle(Generic[T]):
-    """One job: `id key generation decision`, its state, its result, a way to cancel it."""
+    """One job: `id key generation decision`, its state, its result, a way to cancel it.
 
-    __slots__ = ("__weakref__", "_desk", "_keeps_result", "decision", "generation", "id", "key")
+    It keeps what it is made of as it comes: to take it apart took longer than to make a thousand of them.
+    """
 
-    def __init__(
-        self,
-        desk: Desk,
-        job_id: str,
-        key: str | None,
-        generation: int,
-        decision: Decision,
-        *,
-        keeps_result: bool,
-    ) -> None:
-        self._desk = desk
-        self._keeps_result = keeps_result
-        self.id = job_id
-        self.key = key
-        self.generation = generation
-        self.decision = decision
+    __slots__ = ("__weakref__", "_origin", "_placed")
+
+    def __init__(self, origin: Origin, placed: Placed) -> None:
+        self._origin = origin
+        self._placed = placed
+
+    @property
+    def id(self) -> str:
+        """The job's id, which stays the same for good."""
+        return self._placed.id
+
+    @property
+    def key(self) -> str | None:
+        """The key it was asked for with."""
+        return self._origin.key
+
+    @property
+    def generation(self) -> int:
+        """Where it stands among all requests; 0 where that is yet to be decided."""
+        return self._placed.generation
+
+    @property
+    def decision(self) -> Decision:
+        """What became of the request."""
+        return self._placed.decision
+
+    @property
+    def _desk(self) -> Desk:
+        return self._origin.desk
 
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.decision}>"
@@ -83,7 +106,7 @@ class Handle(Generic[T]):
         return await self._desk.acancel_job(self.id)
 
     def _refuse_without_result(self) -> None:
-        if not self._keeps_result:
+        if not self._origin.keeps_result:
             raise ResultNotKept(f"Job {self.id} keeps no result. Declare its task with keep_result='1h'.")
 
     def _seen(self, job: Job | None) -> Job:

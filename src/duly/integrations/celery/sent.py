@@ -9,8 +9,9 @@ from celery.exceptions import TimeoutError as CeleryTimeout
 from duly import codec
 from duly.durations import Duration, duration
 from duly.errors import DulyError, JobCancelled, JobFailed, ResultNotKept, ResultTimeout
-from duly.handle import Handle
+from duly.handle import Handle, Origin
 from duly.job import Decision, State
+from duly.stores.contract import Placed
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class Sent(Handle[T]):
         self, celery: Any, job_id: str, key: str | None, decision: Decision, *, keeps_result: bool
     ) -> None:
         desk: Any = None  # Celery's result backend is asked instead
-        super().__init__(desk, job_id, key, 0, decision, keeps_result=keeps_result)
+        super().__init__(Origin(desk, key, keeps_result), Placed(job_id, 0, decision))
         self._celery = celery
 
     def state(self) -> State:
