@@ -13,7 +13,7 @@ from functools import update_wrapper
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from duly import codec
-from duly.bundle import Bundle
+from duly.bundle import Bundle, Later
 from duly.clock import SystemClock
 from duly.durations import moment
 from duly.errors import BadRequest, DefinitionError, WrongSignature
@@ -266,8 +266,10 @@ class Using(Generic[P, T]):
         return Bundle(self._pattern(), [new_id()], [arguments])
 
     def _many(self, calls: Iterable[Call]) -> Bundle:
-        arguments = list(self._packed(calls))
-        return Bundle(self._pattern(), new_ids(len(arguments)), arguments)
+        wanted = list(calls)
+        ids = Later(len(wanted), lambda start, stop: new_ids(stop - start))
+        texts = Later(len(wanted), lambda start, stop: self._packed(wanted[start:stop]))
+        return Bundle(self._pattern(), ids, texts)
 
     def _packed(self, calls: Iterable[Call]) -> Iterator[str]:
         check, pack, cap = self._task.check, codec.pack, self._task.desk.argument_cap

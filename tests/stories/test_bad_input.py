@@ -42,6 +42,7 @@ deep: Any = []
 for _ in range(5000):
     deep = [deep]
 
+UNSTORABLE: list[Any] = [*[((1,), {})] * 900, ((object(),), {})]
 BAD_CALLS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "a missing argument": ("missing", lambda task: task.enqueue()),
     "one argument too many": ("too many", lambda task: task.enqueue(1, 2, 3)),
@@ -89,6 +90,8 @@ BAD_CALLS: dict[str, tuple[str, Callable[[Any], object]]] = {
         lambda task: task.using(connection=object()).enqueue(1),
     ),
     "a bad call among good ones": ("missing", lambda task: task.enqueue_many([((1,), {}), ((), {})])),
+    "a bad call after many": ("missing", lambda task: task.enqueue_many([*[((1,), {})] * 900, ((), {})])),
+    "what cannot be stored after many": ("object", lambda task: task.enqueue_many(UNSTORABLE)),
 }
 
 

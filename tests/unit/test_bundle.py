@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from duly import Duly
-from duly.bundle import Bundle, patterns
+from duly.bundle import Bundle, Later, at_hand, patterns
 from duly.errors import WrongSignature
 from duly.job import Guard, Request
 from duly.task import SHAPES
@@ -80,3 +80,46 @@ def test_requests_made_in_another_context_carry_it() -> None:
 
     contexts = [app.jobs.get(job.id).context for job in (first, second, third, last)]
     assert contexts == ["{}", '{"order": 17}', '{"order": 17}', "{}"]
+
+
+def test_texts_are_made_up_to_where_somebody_asks_and_once() -> None:
+    made: list[tuple[int, int]] = []
+
+    def make(start: int, stop: int) -> list[str]:
+        made.append((start, stop))
+        return [str(number) for number in range(start, stop)]
+
+    later = Later(5, make)
+
+    assert (len(later), made) == (5, [])
+    assert (later[0:2], later[1:2], later[0:3]) == (["0", "1"], ["1"], ["0", "1", "2"])
+    assert made == [(0, 2), (2, 3)]
+    assert (later[-1], list(later), later[::2]) == ("4", ["0", "1", "2", "3", "4"], ["0", "2", "4"])
+    assert made == [(0, 2), (2, 3), (3, 5)]
+
+
+def test_what_cannot_be_made_raises_each_time() -> None:
+    def make(start: int, stop: int) -> list[str]:
+        if stop > 2:
+            raise ValueError("the third")
+        return ["text"] * (stop - start)
+
+    later = Later(3, make)
+
+    assert later[:2] == ["text"] * 2
+    for _ in range(2):
+        with pytest.raises(ValueError, match="the third"):
+            list(later)
+
+
+def test_nothing_is_left_to_be_made_of_what_is_at_hand() -> None:
+    bundle = Bundle(
+        PATTERN, Later(2, lambda start, stop: ["1", "2"]), Later(2, lambda start, stop: ["a", "b"])
+    )
+
+    found = at_hand(bundle)
+
+    assert isinstance(found, Bundle)
+    assert (found.ids, found.arguments) == (["1", "2"], ["a", "b"])
+    assert at_hand(EACH) is EACH
+    assert at_hand(BUNDLE) is BUNDLE

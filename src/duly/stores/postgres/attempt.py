@@ -6,6 +6,7 @@ Neither waits nor talks: a driver, with or without asyncio, sends the commands a
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import psycopg
@@ -23,6 +24,7 @@ from duly.stores.postgres.faults import (
 from duly.stores.postgres.operations import Errand
 from duly.stores.postgres.operations.again import Needs, Repeat
 from duly.stores.postgres.operations.moment import MOMENT
+from duly.stores.postgres.operations.swift import Message
 from duly.stores.postgres.spelling import Manner, Spelling
 
 T = TypeVar("T")
@@ -61,6 +63,18 @@ def transaction(
 
 
 COMMIT: Final = Command(b"commit")
+
+
+def message_of(operation: Operation[T]) -> Message[T] | None:
+    """How to say it at once, if there is a way; raises what must be seen to before."""
+    return operation.message() if isinstance(operation, Errand) and operation.message else None
+
+
+def message_if_ready(operation: Operation[T]) -> Message[T] | None:
+    """After that was seen to; whoever closes the store may have it forget again what was learnt."""
+    with suppress(Needs):
+        return message_of(operation)
+    return None
 
 
 class Attempt(Generic[T]):

@@ -21,7 +21,7 @@ from duly.shield import shielded
 from duly.stores.contract import Doorbell
 from duly.stores.drive import Operation
 from duly.stores.postgres.address import PATIENCE, check_namespace, parse
-from duly.stores.postgres.attempt import Attempt
+from duly.stores.postgres.attempt import Attempt, message_if_ready, message_of
 from duly.stores.postgres.convoy import Convoy
 from duly.stores.postgres.doorbell import Tower
 from duly.stores.postgres.faults import check_server, explained, is_cut_off, unanswered, unreachable
@@ -151,7 +151,7 @@ class Driver:
 
     def _persist(self, operation: Operation[T]) -> T:
         pool = self._ready()
-        message = _message(operation)
+        message = self._message(operation)
         if message is not None:
             said = self._hurry(pool, operation, message)
             if isinstance(said, Rest):
@@ -175,6 +175,13 @@ class Driver:
             if pause:
                 time.sleep(pause)
 
+    def _message(self, operation: Operation[T]) -> Message[T] | None:
+        try:
+            return message_of(operation)
+        except Needs as need:
+            self._meet(need)
+        return message_if_ready(operation)
+
     def _hurry(self, pool: Pool, operation: Operation[T], message: Message[T]) -> Whole[T] | Rest[T] | None:
         """In one message; None when that cannot be, and nothing was done."""
         try:
@@ -194,8 +201,7 @@ class Driver:
         return None if outcome.error else message.read(outcome.value)
 
     def _parts(self, message: Message[Any]) -> list[Part]:
-        statements = [(self._spell.numbered(text), given) for text, given in message.statements]
-        return [(statement, statement.values(given)) for statement, given in statements]
+        return [self._spell.numbered(text).part(given) for text, given in message.statements]
 
     def _is_lost(self, operation: Operation[Any], outcome: Outcome) -> bool:
         """Whether the connection is, and with it the answer; raises where it may not be asked for again."""
@@ -232,7 +238,7 @@ class Driver:
         if self._pool is None:
             await asyncio.to_thread(self._ready)
         pool = self._async_pool()
-        message = _message(operation)
+        message = await self._amessage(operation)
         if message is not None:
             said = await self._ahurry(pool, operation, message)
             if isinstance(said, Rest):
@@ -253,6 +259,13 @@ class Driver:
                 await self._ameet(outcome.error)
             if pause:
                 await asyncio.sleep(pause)
+
+    async def _amessage(self, operation: Operation[T]) -> Message[T] | None:
+        try:
+            return message_of(operation)
+        except Needs as need:
+            await self._ameet(need)
+        return message_if_ready(operation)
 
     async def _ahurry(
         self, pool: AsyncPool, operation: Operation[T], message: Message[T]
@@ -360,10 +373,6 @@ class Driver:
             if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
                 raise unreachable(error, self._address) from error
             raise explained(error, self._address, "open") from error
-
-
-def _message(operation: Operation[T]) -> Message[T] | None:
-    return operation.message() if isinstance(operation, Errand) and operation.message else None
 
 
 def _encoding(wire: Wire) -> str:

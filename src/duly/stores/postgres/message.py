@@ -18,6 +18,7 @@ from duly.stores.drive import Row
 from duly.stores.postgres.operations.swift import Texts, as_text
 
 Conversation = Generator[Any, Any, list[list[Row]]]
+Values = list[bytes | None]
 
 
 class Numbered(NamedTuple):
@@ -27,7 +28,13 @@ class Numbered(NamedTuple):
     text: bytes
     parameters: tuple[str, ...]
 
-    def values(self, given: Mapping[str, Any]) -> list[bytes | None]:
+    def part(self, given: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> Part:
+        """With its parameters, or with how to make them when it is its turn to be sent."""
+        if callable(given):
+            return self, lambda: self.values(given())
+        return self, self.values(given)
+
+    def values(self, given: Mapping[str, Any]) -> Values:
         """The parameters in order, as text."""
         if given.__class__ is Texts:
             return [given[name] for name in self.parameters]
@@ -46,7 +53,7 @@ def numbered(name: str, text: bytes) -> Numbered:
     return Numbered(name.encode(), spelled, tuple(place.decode() for place in places))
 
 
-Part = tuple[Numbered, list[bytes | None]]
+Part = tuple[Numbered, Values | Callable[[], Values]]
 
 
 def word(text: bytes) -> Part:
@@ -69,6 +76,8 @@ def saying(
     pgconn.enter_pipeline_mode()
     for statement, values in parts:
         hand_over(pgconn, statement, values)
+        if callable(values):  # the server begins with it while the next is being made
+            yield from send(pgconn)
     pgconn.pipeline_sync()
     yield from send(pgconn)
     if meanwhile is not None:
@@ -87,7 +96,7 @@ def _saying_one(
     pgconn: Any,
     reader: Any,
     statement: Numbered,
-    values: list[bytes | None],
+    values: Values | Callable[[], Values],
     meanwhile: Callable[[], None] | None,
 ) -> Conversation:
     """One alone brings its own Sync, and the driver awaits its answers in C: a third less for us to do.
@@ -108,8 +117,10 @@ def read(answers: Sequence[Any], reader: Any) -> list[Row]:
     return _rows(answers[0], reader)
 
 
-def hand_over(pgconn: Any, statement: Numbered, values: list[bytes | None]) -> None:
+def hand_over(pgconn: Any, statement: Numbered, values: Values | Callable[[], Values]) -> None:
     """Leave a statement with the library, which sends what it can."""
+    if callable(values):
+        values = values()
     if statement.name:
         pgconn.send_query_prepared(statement.name, values)
     else:

@@ -20,7 +20,7 @@ from psycopg.rows import tuple_row
 
 from duly.stores.drive import Row
 from duly.stores.postgres.address import Address
-from duly.stores.postgres.message import Numbered, Part, hand_over, preparing, read, saying
+from duly.stores.postgres.message import Numbered, Part, Values, hand_over, preparing, read, saying
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
         return self._reader
 
     def _unknown(self, statements: Iterable[Numbered]) -> list[Numbered]:
-        return [one for one in statements if one.name and one.name not in self.known]
+        return [one for one in dict.fromkeys(statements) if one.name and one.name not in self.known]
 
     def knows(self, parts: Sequence[Part]) -> bool:
         """Whether nothing of a message is still to be prepared."""
@@ -179,7 +179,10 @@ class Wire(_Acquaintance, psycopg.Connection[Row]):
                     self.close()
 
     def _said(
-        self, statement: Numbered, values: list[bytes | None], meanwhile: Callable[[], None] | None
+        self,
+        statement: Numbered,
+        values: Values | Callable[[], Values],
+        meanwhile: Callable[[], None] | None,
     ) -> list[Row]:
         """One statement alone, past the driver's way to wait: that takes 10 to 20 µs of each message."""
         pgconn = self.pgconn

@@ -67,7 +67,7 @@ def bundled(requests: Sequence[Request]) -> Bundle | None:
             return None
         ids = [request.id for request in requests]
         requests = Bundle(requests[0], ids, [request.arguments for request in requests])
-    return requests if requests.ids and len(set(requests.ids)) == len(requests) else None
+    return requests if requests.ids and requests.is_distinct else None
 
 
 # --- as others see them until they are placed -----------------------------------------------------

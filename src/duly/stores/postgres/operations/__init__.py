@@ -39,6 +39,7 @@ from duly.stores.drive import Operation, Steps
 from duly.stores.house import allowed, check, check_level, hears
 from duly.stores.postgres.convoy import LARGEST, Load
 from duly.stores.postgres.operations import locks, records, switches, workers
+from duly.stores.postgres.operations.again import Needs
 from duly.stores.postgres.operations.amend import amend
 from duly.stores.postgres.operations.claim import claim
 from duly.stores.postgres.operations.deliver import deliver
@@ -51,7 +52,7 @@ from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.loads import Loads
 from duly.stores.postgres.operations.moment import Moment
 from duly.stores.postgres.operations.prune import prune
-from duly.stores.postgres.operations.put import Forms, put, put_swiftly
+from duly.stores.postgres.operations.put import Forms, know_lane, put, put_swiftly
 from duly.stores.postgres.operations.renew import Beat, begin, disown, renew, renew_swiftly, report
 from duly.stores.postgres.operations.search import search as find_text
 from duly.stores.postgres.operations.select import counted
@@ -114,12 +115,19 @@ class Operations:
 
     def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         def message() -> Message[list[Placed]] | None:
+            self._know_lane_of(requests)
             return put_swiftly(self._forms, requests, self._put)
 
         mood = Mood()
         steps = self._steps("put", lambda world: put(world, requests), mood)
         load = self._load(requests)
         return Errand("put", steps, absorbs=True, may_repeat=True, mood=mood, message=message, load=load)
+
+    def _know_lane_of(self, requests: Sequence[Request]) -> None:
+        """Many are worth a look at the lanes beforehand: without it, the first thousand took 20 ms longer."""
+        if isinstance(requests, Bundle) and self._forms.lacks_lane(requests):
+            pattern = requests.pattern
+            raise Needs(self._placing("put", lambda world: know_lane(world, pattern)), lambda _: None)
 
     def _load(self, requests: Sequence[Request]) -> Load | None:
         if not isinstance(requests, Bundle) or len(requests.ids) != 1:

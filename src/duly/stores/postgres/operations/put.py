@@ -28,6 +28,10 @@ from duly.stores.tables.placements import clear_the_way, merge
 
 SQL = statements("put")
 NO_TIME: Final = timedelta(0)
+FIRST: Final = 128
+"""Requests in the first part of a message, for which nobody has anything to do but to wait."""
+LONGEST: Final = 4096
+"""Requests in one part, at most: the text of a million need not be held at once."""
 _NEW: Final = cast(Any, tuple).__new__
 LOOK: Final = "    where not exists (select 1 from {schema}.job where job.id = made.id offset 0)\n"
 
@@ -61,6 +65,13 @@ class Forms:
             last = self._made(pattern)
         return last
 
+    def lacks_lane(self, bundle: Bundle) -> bool:
+        """Whether many plain requests would go in one message, if only their lane had a number we know."""
+        pattern = bundle.pattern
+        if len(bundle.ids) <= FIRST or (self._last is not None and self._last.pattern is pattern):
+            return False
+        return not _is_bound(pattern) and self._outlook().book.find(track_of(pattern)) is None
+
     def filled(self, pattern: Request) -> dict[str, bytes | None] | None:
         """What a message says at this moment: without a clock of our own, the same every time."""
         form = self.find(pattern)
@@ -84,6 +95,13 @@ class Forms:
         self._last = None
 
 
+def know_lane(world: World, pattern: Request) -> Steps[None]:
+    """Learn the number of a lane, which another process may have made; else it is made now."""
+    if world.book.find(track_of(pattern)) is None:
+        yield from world.book.update(world.moment)
+        world.book.prepare([pattern])
+
+
 def put_swiftly(forms: Forms, requests: Sequence[Request], placing: Placing) -> Message[list[Placed]] | None:
     """Requests that meet nobody and differ in id and arguments only, in one message; None for any others.
 
@@ -93,9 +111,10 @@ def put_swiftly(forms: Forms, requests: Sequence[Request], placing: Placing) -> 
     given = None if bundle is None else forms.filled(bundle.pattern)
     if bundle is None or given is None:
         return None
-    saying = _saying_one if len(bundle.ids) == 1 else _saying_all
+    if len(bundle.ids) > 1:
+        return _saying_all(given, bundle)
     try:
-        return saying(given, bundle, placing)
+        return _saying_one(given, bundle, placing)
     except UnicodeEncodeError:  # the ordinary way says what is wrong
         return None
 
@@ -112,16 +131,37 @@ def _saying_one(given: dict[str, bytes | None], bundle: Bundle, placing: Placing
     return Message((Statement(SQL["insert_one"], whole),), read)
 
 
-def _saying_all(given: dict[str, bytes | None], bundle: Bundle, placing: Placing) -> Message[list[Placed]]:
-    def read(answers: Sequence[list[Values]]) -> Whole[list[Placed]] | Rest[list[Placed]]:
-        (((first, others),),) = answers
-        if first is None:
-            return Rest(placing(bundle), list)
-        return Whole(_created(bundle.ids, others or range(first, first + len(bundle.ids))))
+def _saying_all(given: dict[str, bytes | None], bundle: Bundle) -> Message[list[Placed]]:
+    parts = _parts(len(bundle.ids))
 
-    texts = words(all_stored(bundle.arguments)).encode()
-    whole = Texts(given, ids=words(bundle.ids).encode(), texts=texts)
-    return Message((Statement(SQL["insert_swiftly"], whole),), read)
+    def read(answers: Sequence[list[Values]]) -> Whole[list[Placed]]:
+        generations: list[int] = []
+        for part, ((first, others),) in zip(parts, answers, strict=True):
+            generations += others or range(first, first + part.stop - part.start)
+        return Whole(_created(bundle.ids, generations))
+
+    text = SQL["insert_swiftly"]
+    return Message(tuple([Statement(text, partial(_spoken, given, bundle, part)) for part in parts]), read)
+
+
+def _parts(amount: int) -> list[slice]:
+    """Each twice as long as the one before, since packing a request takes half as long as storing it.
+
+    So the server always has something to do. A part costs it 60 µs beside its requests.
+    """
+    parts: list[slice] = []
+    start, size = 0, FIRST
+    while start < amount:
+        stop = start + size if amount - start - size >= FIRST else amount
+        parts.append(slice(start, stop))
+        start, size = stop, min(2 * size, LONGEST)
+    return parts
+
+
+def _spoken(given: dict[str, bytes | None], bundle: Bundle, part: slice) -> Texts:
+    """Packed here, while the server is at work with the part before."""
+    texts = words(all_stored(bundle.arguments[part])).encode()
+    return Texts(given, ids=words(bundle.ids[part]).encode(), texts=texts)
 
 
 def _created(ids: Sequence[str], generations: Sequence[int]) -> list[Placed]:

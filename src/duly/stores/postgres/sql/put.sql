@@ -30,9 +30,10 @@ with given as (
 select id, generation from made
 
 -- name: insert_swiftly
--- The same in a message of its own, by the server's clock. Nothing is stored while the store is being moved, or
--- when it serves newer code than this. A request whose id is known fails, and with it the message: to be asked for
--- in another way costs less than to look for every id, or than `on conflict`, which marks every row twice in the log.
+-- The same in a message of its own, by the server's clock, or as one of several in it. It fails on purpose while the
+-- store is being moved, or when it serves newer code than this. A request whose id is known fails by itself, and with
+-- it the message: to be asked for in another way costs less than to look for every id, or than `on conflict`, which
+-- marks every row twice in the log.
 -- Answers the first generation, and all of them in the order of the ids where another process drew some between
 -- them: as many rows would cost both sides more than a microsecond each.
 with moment as materialized (
@@ -54,7 +55,7 @@ with moment as materialized (
     insert into {schema}.ready (lane, has_serial, ready_at, generation)
     select %(lane)s::int4, false, due, generation from numbered
 )
-select min(generation), case when max(generation) - min(generation) >= count(*) then array_agg(generation) end
+select min(generation) + 0 / count(*), case when max(generation) - min(generation) >= count(*) then array_agg(generation) end
 from numbered
 
 -- name: insert_one

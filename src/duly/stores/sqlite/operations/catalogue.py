@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from duly.bundle import at_hand
 from duly.clock import Clock
 from duly.job import Fence, Job, Request
 from duly.lifecycle import Settled
@@ -74,6 +75,7 @@ class Operations:
             return (yield from put(world, requests))
 
         if (request := lone(requests)) is None:
+            requests = at_hand(requests)
             return self._writing("put", act)
         return Operation("put", lambda: self._put_alone(request, act), is_light=True)
 
