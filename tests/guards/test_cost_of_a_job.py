@@ -8,12 +8,14 @@ raise the bound together with it, and say so in the commit.
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -148,14 +150,17 @@ class Talks:
 
     def _steps(self, operation: Operation[Any]) -> Steps[Any]:
         steps = operation.steps()
-        answer: Any = None
+        go_on = partial(next, steps)
         while True:
             try:
-                statement = next(steps) if answer is None else steps.send(answer)
+                statement = go_on()
             except StopIteration as end:
                 return end.value
             self.statements[operation.name] += 1
-            answer = yield statement
+            try:
+                go_on = partial(steps.send, (yield statement))
+            except sqlite3.Error as error:  # an operation may count on being told
+                go_on = partial(steps.throw, error)
 
 
 @pytest.mark.parametrize("store", list(PLACES))

@@ -27,6 +27,10 @@ class Trial(Statement):
     """One that may fail, which the operation then hears of: an SQLite store throws the error into it."""
 
 
+class Lengthy(Trial):
+    """The long one of an operation, whose caller does something else meanwhile: an SQLite store says when."""
+
+
 class Counted(Statement):
     """One that changes rows: an SQLite store answers how many, and the number of the row added last."""
 

@@ -16,7 +16,7 @@ from tests.unit.sqlite.conftest import OpenDriver, until
 from tests.unit.sqlite.notes import add, add_then_raise, ask, ruin, seen_from_outside, texts
 
 from duly.errors import SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
-from duly.stores.drive import Operation
+from duly.stores.drive import Lengthy, Operation, Statement, Steps
 from duly.stores.sqlite import batch
 from duly.stores.sqlite.driver import Driver
 from duly.stores.sqlite.filelock import FileLock
@@ -402,3 +402,37 @@ def test_a_write_that_waits_while_the_store_closes_is_still_done(
 
     assert waiting.result() == 2
     assert seen_from_outside(path) == ["leader", "waiting"]
+
+
+# --- what a caller does meanwhile ---------------------------------------------------------------
+
+
+def lengthy(said: list[str]) -> Operation[None]:
+    def steps() -> Steps[None]:
+        yield Statement("select 1")
+        said.append("short")
+        yield Lengthy("insert into duly_note (text) values ('long')")
+        said.append("long")
+
+    return Operation("lengthy", steps, meanwhile=lambda: said.append("meanwhile"))
+
+
+def test_a_caller_is_busy_with_something_else_from_the_long_statement_on(driver: Driver) -> None:
+    said: list[str] = []
+
+    driver.run(lengthy(said))
+
+    assert said == ["short", "meanwhile", "long"]
+
+
+def test_a_caller_that_waits_for_its_turn_is_busy_at_once(crowd: Crowd) -> None:
+    said: list[str] = []
+
+    joined = crowd.join(lengthy(said))
+    until(lambda: bool(said))
+    before = list(said)
+    crowd.let_go()
+    joined.result()
+
+    assert before == ["meanwhile"]
+    assert [word for word in said if word != "meanwhile"] == ["short", "long"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from duly.clock import Clock
-from duly.stores.drive import Counted, Operation
+from duly.stores.drive import Counted, Operation, Row, Statement
 from duly.stores.sqlite.migrate import CREATE
 from duly.stores.sqlite.operations import Operations
 
@@ -51,13 +51,19 @@ class PlainStore(Operations):
             statement = next(steps)
             while True:
                 self.texts.append(statement.text)
-                cursor = self.connection.execute(statement.text, statement.parameters)
-                is_counted = isinstance(statement, Counted)
-                counted = [(cursor.rowcount, cursor.lastrowid)]
-                statement = steps.send(counted if is_counted else cursor.fetchall())
+                try:
+                    rows = self._answer(statement)
+                except sqlite3.Error as error:
+                    statement = steps.throw(error)
+                else:
+                    statement = steps.send(rows)
         except StopIteration as stop:
             answer: T = stop.value
             return answer
+
+    def _answer(self, statement: Statement) -> list[Row]:
+        cursor = self.connection.execute(statement.text, statement.parameters)
+        return [(cursor.rowcount, cursor.lastrowid)] if isinstance(statement, Counted) else cursor.fetchall()
 
     def close(self) -> None:
         self.connection.close()

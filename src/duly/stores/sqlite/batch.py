@@ -29,6 +29,8 @@ class Ticket:
         self.value: Any = None
         self.error: Exception | None = None
         self.is_settled = False
+        self.meanwhile: Callable[[], None] | None = None
+        """What whoever asked does while it is performed: only in the thread that asked."""
         self.is_alone = False
         """It lost a transaction it shared, and now gets one of its own."""
 
@@ -116,7 +118,7 @@ class Batch:
             self._mark()
         late = self._mark if operation.is_light and not is_first else None
         try:
-            ticket.value = perform(self._connection.cursor(), operation, self._spell, late)
+            ticket.value = perform(self._connection.cursor(), operation, self._spell, late, ticket.meanwhile)
         except Exception as error:
             ticket.settle(error)
             return self._undo(changes, is_first=is_first)

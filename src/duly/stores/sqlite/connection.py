@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from duly.ids import new_nonce
-from duly.stores.drive import Counted, Operation, Row, Statement, Trial
+from duly.stores.drive import Counted, Lengthy, Operation, Row, Statement, Trial
 from duly.stores.sqlite.address import Address, Durability
 from duly.stores.sqlite.faults import is_busy
 from duly.stores.sqlite.journal import SIZE_KEPT
@@ -92,12 +92,16 @@ def perform(
     operation: Operation[T],
     spell: Spell,
     before_second: Callable[[], None] | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> T:
     """Answer each statement an operation asks for with its rows. The transaction is the caller's."""
     steps = operation.steps()
     try:
         statement = next(steps)
         while True:
+            if meanwhile is not None and isinstance(statement, Lengthy):
+                meanwhile()  # not before: what it starts would keep the short statements waiting
+                meanwhile = None
             try:
                 rows = _answer(cursor, spell(statement.text), statement)
             except sqlite3.Error as error:

@@ -177,8 +177,6 @@ class Driver:
         if operation.writes:
             refuse_second_writer(self.path, operation.name)
         desk = self._ready()
-        if operation.meanwhile is not None:  # the file is read and written without the interpreter's lock
-            operation.meanwhile()
         return desk.writer.write(operation) if operation.writes else desk.read(operation)
 
     async def arun(self, operation: Operation[T]) -> T:

@@ -97,6 +97,8 @@ class Writer:
         try:
             if self._join(ticket):
                 self._lead_here(ticket, until)
+            if operation.meanwhile is not None and not ticket.is_settled:
+                operation.meanwhile()  # another thread performs it, or waits for another process
             while not self._is_answered(ticket, until):
                 self._lead_here(ticket, until)
         except BaseException:
@@ -172,6 +174,7 @@ class Writer:
         if not self._lock.try_acquire():
             self._summon()
             return
+        ticket.meanwhile = ticket.operation.meanwhile
         try:
             self._lead(ticket, lambda: time.monotonic() < until)
         finally:

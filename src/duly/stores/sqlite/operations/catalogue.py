@@ -44,7 +44,7 @@ from duly.stores.sqlite.operations.diary import diary, jot
 from duly.stores.sqlite.operations.failures import failures
 from duly.stores.sqlite.operations.find import census, explain, find
 from duly.stores.sqlite.operations.finish import finish
-from duly.stores.sqlite.operations.house import entered, heard, reach
+from duly.stores.sqlite.operations.house import entered, heard, reach, turn
 from duly.stores.sqlite.operations.intake import absorb, offer
 from duly.stores.sqlite.operations.moment import Moment
 from duly.stores.sqlite.operations.prune import prune
@@ -113,8 +113,7 @@ class Operations:
 
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:
-            answers = yield from heard(world, ask.worker, settlements)
-            return Turned(answers, (yield from claim(world, reach(world, ask))))
+            return (yield from turn(world, settlements, reach(world, ask)))
 
         return self._writing("turn", act)
 

@@ -21,9 +21,10 @@ from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.lanes import SQL, read_room, serves
 from duly.stores.sqlite.operations.look import FOREVER, Borrower, Holds, Look, Track
 from duly.stores.sqlite.operations.recover import expire, recover
+from duly.stores.sqlite.operations.settle import Ends
 from duly.stores.sqlite.operations.world import World
 from duly.stores.tables.instants import instant, instant_or_none, span
-from duly.stores.tables.room import SOON, Room
+from duly.stores.tables.room import SOON, Room, is_limited
 
 SLACK = 16
 """Rows read per track beyond its share, so that an uneven backlog rarely needs a second reading."""
@@ -87,15 +88,21 @@ class Reading(NamedTuple):
         ]  # fmt: skip
 
 
-def claim(world: World, ask: Ask) -> Steps[Claimed]:
+def claim(world: World, ask: Ask, ends: Ends | None = None) -> Steps[Claimed]:
+    """With `ends`, settle them first, or in the statement that lends where the order makes no difference."""
+    ends = ends or Ends(world, ask.worker, ())
+    if not ends.can_wait:
+        yield from ends.settle()
     yield from absorb(world)
-    look = yield from _look_around(world, ask)
+    look = yield from _look_around(world, ask, ends)
     served = [track for track in look.tracks if serves(ask, track.task, track.queue)]
     moving = [track for track in served if look.holds.on(ask.lanes[track.task], track.queue) is None]
     ready = [track for track in moving if track.first_ready_at <= world.now]
+    if any(is_limited(ask.lanes[track.task]) for track in ready):
+        yield from ends.settle_plainly()  # what has ended makes room
     workers = [borrower.worker for borrower in look.borrowers]
     room = yield from read_room(world, ask, {track.task for track in ready}, workers)
-    loan = Loan(world, ask, room)
+    loan = Loan(world, ask, room, ends)
     yield from loan.lend(ready)
     if loan.is_full:
         return Claimed(loan.claims, world.moment.instant, world.moment.instant)
@@ -105,7 +112,7 @@ def claim(world: World, ask: Ask) -> Steps[Claimed]:
     return Claimed(loan.claims, instant_or_none(min(moments, default=None)), world.moment.instant)
 
 
-def _look_around(world: World, ask: Ask) -> Steps[Look]:
+def _look_around(world: World, ask: Ask, ends: Ends) -> Steps[Look]:
     """The look that holds when lending begins: what must be done first is done, and looked at again."""
     look = yield from Look.read(world, ask.worker)
     if not look.is_present:
@@ -115,6 +122,7 @@ def _look_around(world: World, ask: Ask) -> Steps[Look]:
     late = [(queue, task) for queue, task in look.late if serves(ask, task, queue)]
     if not dead and not late:
         return look
+    yield from ends.settle()  # before somebody else decides about them
     yield from recover(world, dead)
     if dead:  # what was taken back may have come too late meanwhile
         look = yield from Look.read(world, ask.worker)
@@ -132,8 +140,9 @@ def _be_present(world: World, ask: Ask) -> Steps[None]:
 class Loan:
     """What one claim lends: read in rounds, each round written before the next is read."""
 
-    def __init__(self, world: World, ask: Ask, room: Room) -> None:
+    def __init__(self, world: World, ask: Ask, room: Room, ends: Ends) -> None:
         self.claims: list[Claim] = []
+        self._ends = ends
         self._world = world
         self._ask = ask
         self._room = room
@@ -154,6 +163,8 @@ class Loan:
         self._refused = {track.task for track in ready if self._room.left(track.task) == 0}
         for rank, tracks in groupby(by_rank, key=lambda track: track.rank):
             yield from self._lend_rank(rank, list(tracks))
+        if self._ends.can_wait:  # nothing was lent
+            yield from self._ends.settle_plainly()
         if self._room.started:
             yield Statement(SQL["start"], {"tasks": pack(self._room.started), "now": self._world.now})
         yield from self._park_refused(ready)
@@ -207,6 +218,7 @@ class Loan:
 
     def _choose(self, rank: int, rows: Sequence[Candidate], wanted: int) -> Steps[None]:
         """One by one: each loan may close a serial or a lane for those behind it."""
+        yield from self._ends.settle_plainly()
         on_loan = yield from self._on_loan(rows)
         lent: list[Candidate] = []
         parked: list[int] = []
@@ -242,7 +254,10 @@ class Loan:
         if lent:
             generations = pack([row[1] for row in lent])
             loan = {"generations": generations, "nonce": self._nonce, "worker": self._ask.worker}
-            yield Statement(SQL["lend"], loan)
+            if self._ends.can_wait:
+                yield from self._ends.settle_and_lend(loan)
+            else:
+                yield Statement(SQL["lend"], loan)
             self._last = (rank, lent[-1][0], lent[-1][1])
             self.claims += claims
 

@@ -10,15 +10,17 @@ from typing import Any, Final, TypeVar
 from duly.job import HistoryLine, Keep
 from duly.lifecycle import Settled
 from duly.stores import house
-from duly.stores.contract import Ask, Settlement
+from duly.stores.contract import Ask, Settlement, Turned
 from duly.stores.drive import Statement, Steps
 from duly.stores.house import ARRIVED, CARRIED, RECORDS, Belonging, Furniture, Notice, Obstacles, Stage
 from duly.stores.sqlite.operations import switches
 from duly.stores.sqlite.operations.batch import pack as packed
+from duly.stores.sqlite.operations.claim import claim
+from duly.stores.sqlite.operations.exchange import Undecided
 from duly.stores.sqlite.operations.find import histories_of
 from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.rows import Row
-from duly.stores.sqlite.operations.settle import settle
+from duly.stores.sqlite.operations.settle import Ends, settle
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
 from duly.stores.tables.instants import (
@@ -66,6 +68,19 @@ def heard(world: World, worker: str, settlements: Sequence[Settlement]) -> Steps
     if not house.hears(world.notice):
         return [Settled.LOST] * len(settlements)
     return (yield from settle(world, worker, settlements))
+
+
+def turn(world: World, settlements: Sequence[Settlement], ask: Ask) -> Steps[Turned]:
+    """Settle and lend, as far as the notice lets."""
+    if not house.hears(world.notice):
+        return Turned([Settled.LOST] * len(settlements), (yield from claim(world, ask)))
+    ends = Ends(world, ask.worker, settlements)
+    try:
+        claimed = yield from claim(world, ask, ends)
+    except Undecided:
+        yield from ends.settle()
+        claimed = yield from claim(world, ask)
+    return Turned((yield from ends.settle()), claimed)
 
 
 def notice() -> Steps[Notice | None]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from duly.job import FINISHED, Fence, State
 from duly.lifecycle import (
@@ -13,8 +14,9 @@ from duly.lifecycle import (
     Settled,
 )
 from duly.stores.contract import Settlement
-from duly.stores.drive import Counted, Statement, Steps
+from duly.stores.drive import Counted, Lengthy, Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
+from duly.stores.sqlite.operations.exchange import exchange
 from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.put import put, window_for
 from duly.stores.sqlite.operations.rows import Row
@@ -24,6 +26,41 @@ from duly.stores.tables.instants import span, stamp_or_none
 from duly.stores.tables.verdicts import Neighbours, settle_row
 
 SQL = statements("settle")
+
+
+class Ends:
+    """What has ended: settled first where that could matter to what is lent, else together with lending."""
+
+    def __init__(self, world: World, worker: str, settlements: Sequence[Settlement]) -> None:
+        self._world = world
+        self._worker = worker
+        self._settlements = settlements
+        self._plain = _plain(settlements)
+        self._answers: list[Settled] | None = None
+
+    @property
+    def can_wait(self) -> bool:
+        """They are still to be settled, and probably matter to nobody."""
+        return self._answers is None and 0 < len(self._plain) == len(self._settlements)
+
+    def settle(self) -> Steps[list[Settled]]:
+        """Now, unless they are."""
+        if self._answers is None:
+            self._answers = yield from settle(self._world, self._worker, self._settlements)
+        return self._answers
+
+    def settle_plainly(self) -> Steps[None]:
+        """Before something that depends on them; `Undecided` if others could become ready by it."""
+        if self._answers is None:
+            yield from self.settle_and_lend({"generations": "[]", "nonce": None, "worker": None})
+
+    def settle_and_lend(self, loan: dict[str, Any]) -> Steps[None]:
+        """In one statement, which changes nothing where one of them is `Undecided`."""
+        plain = list(self._plain.values())
+        loans = {"loans": pack(_loans(plain)), "ends": len(plain), "is_free": True}
+        yield from exchange(loan | loans | {"now": self._world.now})
+        yield from _keep_results(self._world, plain, len(plain))
+        self._answers = [Settled.SETTLED] * len(plain)
 
 
 def settle(world: World, worker: str, settlements: Sequence[Settlement]) -> Steps[list[Settled]]:
@@ -69,7 +106,7 @@ def _finish_together(world: World, plain: Sequence[Settlement], *, is_free: bool
     if not plain:
         return 0
     ends = {"loans": pack(_loans(plain)), "now": world.now, "is_free": is_free}
-    yield Statement(SQL["record_done"], ends)
+    yield Lengthy(SQL["record_done"], ends)
     ((count, _),) = yield Counted(SQL["finish_done"], {"now": world.now})
     yield from _keep_results(world, plain, count)
     return int(count)

@@ -5,11 +5,10 @@
 -- A line for every claim that holds and needs no decision: nobody wished anything of it, and nobody waits for it
 -- to end. These lines say what `finish_done` ends. Claims come by what they have in common, [[epoch, nonce,
 -- {id: started_at, ...}], ...]: a list for each of them took half as long again to read.
-with loan (epoch, nonce, ends) as materialized (
-    select value ->> 0, value ->> 1, value ->> 2 from json_each(:loans))
 insert into duly_history (job, at, event, epoch, generation, attempt, worker, started_at, note)
 select job.entered, :now, 'done', job.epoch, job.generation, job.attempt, job.worker, claim.value, ''
-from loan cross join json_each(loan.ends) as claim cross join duly_job as job on job.id = claim.key
+from (select value ->> 0 as epoch, value ->> 1 as nonce, value ->> 2 as ends from json_each(:loans) limit -1) as loan
+cross join json_each(loan.ends) as claim cross join duly_job as job on job.id = claim.key
 where job.state = 'running' and job.epoch = loan.epoch and job.nonce = loan.nonce
     and job.superseded_by is null and job.wish is null
     and (job.serial is null or :is_free and not exists (
