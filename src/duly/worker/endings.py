@@ -129,11 +129,6 @@ def settle_alone(store: Store, worker: str, settlement: Settlement) -> Settled:
         return store.run(store.settle(worker, [plain]))[0]
 
 
-def is_plain(ended: Concluded, answer: Settled) -> bool:
-    """Done, and nothing is to be said about it."""
-    return ended.verdict is DONE and answer is Settled.SETTLED and ended.holding.halt is None
-
-
 def outcome_of(verdict: Verdict, answer: Settled, halt: Halt | None = None) -> str:
     """One word for what became of a run; `events.Event` lists them."""
     if answer is not Settled.SETTLED:

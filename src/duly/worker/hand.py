@@ -46,7 +46,6 @@ class Holding:
         "host",
         "lent_at",
         "run",
-        "settled",
         "started",
         "started_at",
         "stop_body",
@@ -71,7 +70,7 @@ class Holding:
         self.fence = claim.fence
         self.run: Run | None = None
         self.started_at = started_at
-        self.started = self.settled = 0.0  # monotonic, for durations
+        self.started = 0.0  # monotonic, for durations
         self.has_begun = False  # its start was recorded in the store
         self.halt: Halt | None = None
         self.body: asyncio.Task[None] | None = None

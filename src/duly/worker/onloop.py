@@ -81,6 +81,7 @@ class LoopBodies:
 
     def _ended(self, ended: Concluded) -> None:
         """Called in the loop; the next round begins as many as have ended in this one."""
+        ended.holding.body = None  # let go of here, not where the store waits for whoever settles it
         self._conclude(ended)
         if not self._is_called:
             self._is_called = True

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from itertools import compress
 from typing import Final
 
 from duly import failpoints
@@ -24,7 +25,7 @@ from duly.stores.contract import Ask, Claimed, Settlement
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import EVERY, Bench
 from duly.worker.chores import Chores
-from duly.worker.doubts import seen_again, sort_out
+from duly.worker.doubts import sort_out
 from duly.worker.endings import Concluded, settle_alone, settlement_of
 from duly.worker.hand import Hand, Holding
 from duly.worker.hearing import Hearing
@@ -77,7 +78,7 @@ class Pump:
         self._tempo = Tempo(since=time.monotonic())
         self._look_at = 0.0
         self._chores = Chores(app, worker)
-        self._tidings = Tidings(app.events, self._chores.tally, bench.call_aside)
+        self._tidings = Tidings(app, self._chores.tally, bench.call_aside)
         self._hearing = Hearing(app, lanes, bench)
         self._is_unsure = False
         """A call failed half way: the store may believe we hold claims we never received."""
@@ -187,7 +188,7 @@ class Pump:
 
     def _settled_itself(self, item: Concluded, answer: Settled) -> None:
         self._hand.drop([_fence(item)])
-        self._tidings.tell(item, answer, time.monotonic())
+        self._tidings.tell([item], [answer], time.monotonic())
         self._look_at = 0.0  # its slot is free
 
     def _sort_out(self) -> None:
@@ -309,17 +310,14 @@ class Pump:
 
     def _after_settle(self, settlements: list[Settlement], answers: list[Settled]) -> None:
         ended, self._unsettled = self._unsettled, []
-        now, told = time.monotonic(), list[Fence]()
-        for item, settlement, answer in zip(ended, settlements, answers, strict=True):
-            if answer is Settled.BUSY:
-                self._unsettled.append(item)
-                continue
-            told.append(settlement.fence)
-            if isinstance(item, Concluded):
-                if item.meant is not None:
-                    item, answer = seen_again(self._store, item, answer)  # noqa: PLW2901
-                self._tidings.tell(item, answer, now)
-        self._hand.drop(told)
+        if Settled.BUSY in answers:
+            is_busy = [answer is Settled.BUSY for answer in answers]
+            is_heard = [not busy for busy in is_busy]
+            self._unsettled = [*compress(ended, is_busy)]
+            ended, settlements = [*compress(ended, is_heard)], [*compress(settlements, is_heard)]
+            answers = [*compress(answers, is_heard)]
+        self._tidings.tell(ended, answers, time.monotonic())
+        self._hand.drop([settlement.fence for settlement in settlements])
         if any([settlement.then for settlement in settlements]):  # noqa: C419  a generator costs more
             self._store.ring()
         if self._unsettled:

@@ -69,8 +69,8 @@ class Tally:
             one = sums.get((task, queue, outcome)) or self._begin(sums, task, queue, outcome)
             one.note(wait, took)
 
-    def note_done(self, holdings: Iterable[Holding]) -> None:
-        """Runs that ended well, and are settled: nearly all, so all at once."""
+    def note_done(self, holdings: Iterable[Holding], settled_at: float) -> None:
+        """Runs that ended well, and were settled at that moment: nearly all, so all at once."""
         sums = self._current()
         if sums is None:
             return
@@ -78,7 +78,7 @@ class Tally:
             one = sums.get((task, queue, DONE)) or self._begin(sums, task, queue, DONE)
             runs = list(lane)
             waits = [wait for run in runs if (wait := run.wait) is not None]
-            one.note_all(len(runs), waits, [run.settled - run.started for run in runs])
+            one.note_all(len(runs), waits, [settled_at - run.started for run in runs])
 
     def _current(self) -> Sums | None:
         """Of this minute; None before the store has told its time."""
