@@ -78,6 +78,11 @@ class Book:
         """The number of a lane, if it is known."""
         return self._numbers.get(track)
 
+    def find_or_make(self, moment: Moment, track: Track) -> Steps[list[Row]]:
+        """Learn of a lane that another process made; else make it, and answer what to learn afterwards."""
+        yield from self.update(moment)
+        return [] if track in self._numbers else (yield from _make([track]))
+
     def items(self) -> list[tuple[int, Track]]:
         """Every lane known, oldest first."""
         return list(self._tracks.items())

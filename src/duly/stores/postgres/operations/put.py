@@ -95,13 +95,6 @@ class Forms:
         self._last = None
 
 
-def know_lane(world: World, pattern: Request) -> Steps[None]:
-    """Learn the number of a lane, which another process may have made; else it is made now."""
-    if world.book.find(track_of(pattern)) is None:
-        yield from world.book.update(world.moment)
-        world.book.prepare([pattern])
-
-
 def put_swiftly(forms: Forms, requests: Sequence[Request], placing: Placing) -> Message[list[Placed]] | None:
     """Requests that meet nobody and differ in id and arguments only, in one message; None for any others.
 
