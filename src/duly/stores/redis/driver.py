@@ -204,7 +204,7 @@ class Driver:
     def _call(self, statement: Statement, meanwhile: Callable[[], None] | None = None) -> Any:
         wanted = script(statement.text)
         given = statement.parameters
-        if not isinstance(given, Spoken | bytes):
+        if not isinstance(given, (Spoken, bytes)):
             given = packed(given)
         values = (self._place(), given)
         try:

@@ -96,10 +96,6 @@ def _portions(values: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 def _putting(requests: Sequence[Request]) -> Steps[list[Placed]]:
-    if (words := straight_words(requests)) is not None:
-        first: Any = yield Statement("straight", words)
-        if first:
-            return _in_order(requests, first)
     # All are packed before the first is sent: one that cannot be stored keeps the others out too.
     parts = [packed(put_values(part)) for part in _portions(requests)]
     placed: list[Placed] = []
@@ -134,6 +130,10 @@ class Operations:
 
     def put(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         def steps() -> Steps[list[Placed]]:
+            if (words := straight_words(requests)) is not None:  # and so none that starts at most once
+                first: Any = yield Statement("straight", words)
+                if first:
+                    return _in_order(requests, first)
             for delivery in {request.delivery for request in patterns(requests)}:
                 self.check_delivery(delivery)
             return (yield from _putting(requests))

@@ -47,13 +47,14 @@ def straight_words(requests: Sequence[Request]) -> Spoken | None:
     if not isinstance(requests, Bundle) or len(requests.ids) > FEW:
         return None
     shape = _shape_of(requests.pattern)
-    if not shape.is_plain or len(set(requests.ids)) < len(requests.ids):
+    count = len(requests.ids)
+    if not shape.is_plain or (count > 1 and len(set(requests.ids)) < count):
         return None
-    own: list[bytes] = []
+    text = shape.words.text
     for job_id, arguments in zip(requests.ids, requests.arguments, strict=True):
-        own += (encoded(job_id), encoded(f"{encode_basestring(arguments)},{shape.context}"))
-    further = spoken(own)
-    return Spoken(shape.words.words + further.words, shape.words.text + further.text)
+        its_id, body = encoded(job_id), encoded(f"{encode_basestring(arguments)},{shape.context}")
+        text += b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(its_id), its_id, len(body), body)  # as `spoken` does
+    return Spoken(shape.words.words + 2 * count, text)
 
 
 def _shape_of(pattern: Request) -> Shape:

@@ -132,7 +132,7 @@ class Wire:
         self._made.connect()
         found = self._socket = self._made._sock
         if READER is not None and type(found) is socket.socket:
-            _wait_in_the_kernel(found, self._patience)
+            wait_in_the_kernel(found, self._patience)
             self._look = _look_at(found)
             told = self._made._parser.parse_error
             self._reader = READER(protocolError=exceptions.InvalidResponse, replyError=told)
@@ -170,7 +170,7 @@ def _look_at(found: socket.socket) -> Any:
     return look
 
 
-def _wait_in_the_kernel(found: socket.socket, seconds: float) -> None:
+def wait_in_the_kernel(found: socket.socket, seconds: float) -> None:
     """Python's own patience asks before each reading and writing whether it can: two system calls for one."""
     if sys.platform == "linux":
         length = struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
