@@ -58,7 +58,7 @@ def _within(steps: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any
             raise Overdue(TOO_LATE)
 
 
-class _Acquaintance(psycopg.BaseConnection[Row]):
+class Acquaintance(psycopg.BaseConnection[Row]):
     """What is known about the other end of a connection, sync or async."""
 
     patience: float = 0.0
@@ -87,12 +87,18 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
         return self.is_fit and not self._is_readable()
 
     def _is_readable(self) -> bool:
-        if not hasattr(select, "poll"):  # Windows
+        look = self.look
+        if look is None:
             return bool(select.select([self.pgconn.socket], [], [], 0)[0])
-        if self._look is None:
-            self._look = select.poll()  # takes every descriptor, where select stops at 1024
+        return bool(look.poll(0))
+
+    @property
+    def look(self) -> Any:
+        """Waits for the server's word, on every descriptor, where select stops at 1024; None on Windows."""
+        if self._look is None and hasattr(select, "poll"):
+            self._look = select.poll()
             self._look.register(self.pgconn.socket, select.POLLIN)
-        return bool(self._look.poll(0))
+        return self._look
 
     @property
     def reader(self) -> Any:
@@ -117,7 +123,7 @@ class _Acquaintance(psycopg.BaseConnection[Row]):
         return not self.closed and self.pgconn.pipeline_status != PipelineStatus.OFF
 
 
-class Wire(_Acquaintance, psycopg.Connection[Row]):
+class Wire(Acquaintance, psycopg.Connection[Row]):
     """A connection for threads."""
 
     def wait(self, gen: Any, *limits: Any, **named: Any) -> Any:
@@ -219,7 +225,7 @@ class Wire(_Acquaintance, psycopg.Connection[Row]):
             self.wait(execute(self.pgconn))
 
 
-class AsyncWire(_Acquaintance, psycopg.AsyncConnection[Row]):
+class AsyncWire(Acquaintance, psycopg.AsyncConnection[Row]):
     """A connection for one event loop."""
 
     async def wait(self, gen: Any, *limits: Any, **named: Any) -> Any:
