@@ -38,7 +38,7 @@ def sort_out(store: Store, ends: Sequence[Concluded]) -> Sorted:
     for end in ends:
         job = jobs.get(end.holding.claim.id)
         if job is not None and end.meant is not None and is_settled_by(job, end.holding.claim.fence):
-            found.settled.append(replace(end, verdict=end.meant, answer=Settled.SETTLED))
+            found.settled.append(replace(end, verdict=end.meant, answer=Settled.SETTLED, meant=None))
         else:
             found.others.append(end)
     return found

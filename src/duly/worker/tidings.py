@@ -50,8 +50,9 @@ class Tidings:
                 done.append(item.holding)
             else:
                 self._tell_about(*seen_again(self._store, item, answer), now)
-        self.finished += len(done)
-        self._done.append((done, now))
+        if done:  # else an idle worker would write down at every look that it did nothing
+            self.finished += len(done)
+            self._done.append((done, now))
 
     def count(self) -> None:
         """Those that were put off."""
