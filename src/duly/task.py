@@ -266,6 +266,9 @@ class Using(Generic[P, T]):
         return Bundle(self._pattern(), [new_id()], [arguments])
 
     def _many(self, calls: Iterable[Call]) -> Bundle:
+        if not isinstance(calls, Sequence):  # what comes next may be the same object with other values
+            arguments = list(self._packed(calls))
+            return Bundle(self._pattern(), new_ids(len(arguments)), arguments)
         wanted = list(calls)
         ids = Later(len(wanted), lambda start, stop: new_ids(stop - start))
         texts = Later(len(wanted), lambda start, stop: self._packed(wanted[start:stop]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,7 +12,7 @@ from duly import Duly
 from duly.bundle import Bundle, Later, at_hand, patterns
 from duly.errors import WrongSignature
 from duly.job import Guard, Request
-from duly.task import SHAPES
+from duly.task import SHAPES, Call
 
 PATTERN = Request(
     id="", task="shop.send", arguments="", queue="io", priority=3, key="a", guard=Guard(timedelta(seconds=1))
@@ -123,3 +124,20 @@ def test_nothing_is_left_to_be_made_of_what_is_at_hand() -> None:
     assert (found.ids, found.arguments) == (["1", "2"], ["a", "b"])
     assert at_hand(EACH) is EACH
     assert at_hand(BUNDLE) is BUNDLE
+
+
+def test_a_generator_may_give_the_same_object_again_with_other_values() -> None:
+    app = Duly("memory://")
+
+    @app.task
+    def store(row: dict[str, int]) -> None: ...
+
+    def calls() -> Iterator[Call]:
+        row: dict[str, int] = {}
+        for number in range(3):
+            row["number"] = number
+            yield (row,), {}
+
+    stored = [app.jobs.get(job.id).arguments for job in store.enqueue_many(calls())]
+
+    assert stored == [f'[[{{"number":{number}}}],{{}}]' for number in range(3)]
