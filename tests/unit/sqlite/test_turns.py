@@ -106,6 +106,7 @@ def test_who_waits_for_a_kept_place_may_give_up_and_the_next_one_goes(
 ) -> None:
     monkeypatch.setattr(turns, "MOMENT", LONG)
     monkeypatch.setattr(turns, "SPELL", LONG)
+    monkeypatch.setattr(turns, "LOOK", LONG)  # it looks when the place is kept, and not a moment before
     is_wanted = threading.Event()
     is_wanted.set()
     take(line).end()
