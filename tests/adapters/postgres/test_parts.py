@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import psycopg
@@ -17,7 +17,7 @@ from duly.stores.contract import Selection
 from duly.stores.drive import Row
 from duly.stores.postgres import PostgresStore
 from duly.stores.postgres.message import Part
-from duly.stores.postgres.wire import Wire
+from duly.stores.postgres.wire import Overdue, Wire, within
 
 
 def many(amount: int, make: Callable[[int, int], list[str]] | None = None) -> Bundle:
@@ -112,3 +112,18 @@ async def test_many_requests_are_stored_in_one_message_from_an_event_loop_too(st
 
     assert [one.id for one in placed] == wanted.ids
     assert [one.generation for one in placed] == sorted({one.generation for one in placed})
+
+
+def test_only_a_server_that_says_nothing_for_long_is_given_up() -> None:
+    def conversation() -> Generator[str, bool, None]:
+        while True:
+            yield "anything"
+
+    steps = within(conversation(), seconds=-1)
+    next(steps)
+    for is_ready in (False, True, False, True):  # late by any clock, and yet it goes on
+        steps.send(is_ready)
+
+    steps.send(False)
+    with pytest.raises(Overdue):
+        steps.send(False)

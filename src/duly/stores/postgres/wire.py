@@ -43,9 +43,12 @@ class Overdue(psycopg.OperationalError):
     """The server did not answer in time; the connection is of no use any more."""
 
 
-def _within(steps: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
-    """The driver's own conversation with the server, ended when it takes too long."""
-    until = time.monotonic() + seconds
+def within(steps: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any, T]:
+    """The driver's own conversation with the server, ended when nothing moves for so long.
+
+    What we do between two words, such as packing the next part of a message, is not the server's delay.
+    """
+    until: float | None = None
     is_ready: Any = None
     while True:
         try:
@@ -54,7 +57,11 @@ def _within(steps: Generator[Any, Any, T], seconds: float) -> Generator[Any, Any
             value: T = stop.value
             return value
         is_ready = yield waits_for
-        if not is_ready and time.monotonic() > until:
+        if is_ready:
+            until = None
+        elif until is None:
+            until = time.monotonic() + seconds - TICK  # for so long it was awaited already
+        elif time.monotonic() > until:
             raise Overdue(TOO_LATE)
 
 
@@ -131,7 +138,7 @@ class Wire(Acquaintance, psycopg.Connection[Row]):
         if not self.patience:
             return super().wait(gen, *limits, **named)
         try:
-            return super().wait(_within(gen, self.patience), *limits, **named)
+            return super().wait(within(gen, self.patience), *limits, **named)
         except Overdue:
             self.close()
             raise
@@ -233,7 +240,7 @@ class AsyncWire(Acquaintance, psycopg.AsyncConnection[Row]):
         if not self.patience:
             return await super().wait(gen, *limits, **named)
         try:
-            return await super().wait(_within(gen, self.patience), *limits, **named)
+            return await super().wait(within(gen, self.patience), *limits, **named)
         except Overdue:
             await self.close()
             raise
