@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
-from typing import Final, overload
+from typing import Final, TypeVar, overload
 
 from duly.job import Request
 
@@ -89,7 +89,10 @@ class Later(Sequence[str]):
         return self._amount
 
 
-def at_hand(requests: Sequence[Request]) -> Sequence[Request]:
+R = TypeVar("R", bound=Sequence[Request])
+
+
+def at_hand(requests: R) -> R | Bundle:
     """The same with nothing left to be made: for a store that must not be kept waiting by that."""
     if isinstance(requests, Bundle) and isinstance(requests.arguments, Later):
         return requests[:]

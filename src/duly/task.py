@@ -13,7 +13,7 @@ from functools import update_wrapper
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from duly import codec
-from duly.bundle import Bundle, Later
+from duly.bundle import Bundle, Later, at_hand
 from duly.clock import SystemClock
 from duly.durations import moment
 from duly.errors import BadRequest, DefinitionError, WrongSignature
@@ -257,7 +257,7 @@ class Using(Generic[P, T]):
 
     async def aenqueue_many(self, calls: Iterable[Call]) -> list[Handle[T]]:
         """The async twin of enqueue_many."""
-        return await self._aplaced(self._many(calls))
+        return await self._aplaced(at_hand(self._many(calls)))  # before others on the loop change the values
 
     def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bundle:
         task = self._task

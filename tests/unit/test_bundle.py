@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from duly import Duly
 from duly.bundle import Bundle, Later, at_hand, patterns
 from duly.errors import WrongSignature
 from duly.job import Guard, Request
+from duly.stores.drive import Operation
 from duly.task import SHAPES, Call
 
 PATTERN = Request(
@@ -141,3 +143,23 @@ def test_a_generator_may_give_the_same_object_again_with_other_values() -> None:
     stored = [app.jobs.get(job.id).arguments for job in store.enqueue_many(calls())]
 
     assert stored == [f'[[{{"number":{number}}}],{{}}]' for number in range(3)]
+
+
+async def test_arguments_are_stored_as_they_were_when_a_coroutine_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = Duly("memory://")
+    perform, row = app.store.arun, {"number": 0}
+
+    @app.task
+    def store(row: dict[str, int]) -> None: ...
+
+    async def perform_later(operation: Operation[Any]) -> Any:
+        row["number"] = 1  # what others on the loop do while the store is spoken to
+        return await perform(operation)
+
+    monkeypatch.setattr(app.store, "arun", perform_later)
+
+    (job,) = await store.aenqueue_many([((row,), {})])
+
+    assert app.jobs.get(job.id).arguments == '[[{"number":0}],{}]'
