@@ -436,3 +436,20 @@ def test_a_caller_that_waits_for_its_turn_is_busy_at_once(crowd: Crowd) -> None:
 
     assert before == ["meanwhile"]
     assert [word for word in said if word != "meanwhile"] == ["short", "long"]
+
+
+def test_a_caller_is_busy_while_a_connection_that_is_not_ours_writes(
+    driver: Driver, path: str, threads: ThreadPoolExecutor
+) -> None:
+    said: list[str] = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as theirs:
+        theirs.execute("begin immediate")
+        waiting = threads.submit(driver.run, lengthy(said))
+        until(lambda: bool(said))
+        before = list(said)
+        theirs.execute("rollback")
+
+    waiting.result()
+
+    assert before == ["meanwhile"]
+    assert said == ["meanwhile", "short", "long"]

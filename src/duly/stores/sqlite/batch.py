@@ -34,6 +34,12 @@ class Ticket:
         self.is_alone = False
         """It lost a transaction it shared, and now gets one of its own."""
 
+    def pass_time(self) -> None:
+        """Have whoever asked do something else, once."""
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+
     def settle(self, error: Exception | None) -> None:
         self.error = error
         self.is_settled = True

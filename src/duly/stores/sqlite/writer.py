@@ -174,10 +174,16 @@ class Writer:
         if not self._lock.try_acquire():
             self._summon()
             return
+
+        def may_wait() -> bool:
+            ticket.pass_time()  # a connection that is not ours is writing, perhaps for long
+            return time.monotonic() < until
+
         ticket.meanwhile = ticket.operation.meanwhile
         try:
-            self._lead(ticket, lambda: time.monotonic() < until)
+            self._lead(ticket, may_wait)
         finally:
+            ticket.meanwhile = None  # whoever leads next may be another thread
             self._pass_on()
 
     def _lead(self, own: Ticket | None, may_wait: Callable[[], bool]) -> None:
