@@ -67,7 +67,7 @@ def lose(store: RedisStore, clock: VirtualClock) -> None:
 
 def too_late(store: RedisStore, clock: VirtualClock) -> None:
     put(store, *jobs(1), request(task="other", expires_after=SECOND))
-    clock.advance(2 * SECOND)
+    clock.advance(SECOND)
 
 
 def pause(store: RedisStore) -> None:
@@ -79,6 +79,12 @@ def lost_by_hand(store: RedisStore) -> None:
     put(store, *jobs(1))
     with connected_to(store.url) as client:
         client.hdel(f"{prefix_of(store)}state", "j1")
+
+
+def move(store: RedisStore) -> None:
+    put(store, *jobs(1))
+    with connected_to(store.url) as client:
+        client.hset(f"{prefix_of(store)}house", "stage", "sealed")
 
 
 def prefix_of(store: RedisStore) -> str:
@@ -126,6 +132,7 @@ OTHER: Final[dict[str, tuple[Scene, Ask]]] = {
     "a rate": (lambda store, _: put(store, *jobs(1)), ask(lanes=[Lane(TASK, rate=Rate(1, SECOND))])),
     "two lanes": (lambda store, _: put(store, *jobs(1), request(priority=5)), ask()),
     "a pause": (lambda store, _: pause(store), ask()),
+    "a move": (lambda store, _: move(store), ask()),
     "no lease": (lambda store, _: put(store, *jobs(1)), ask("w3")),
     "lease over": (lambda store, clock: (put(store, *jobs(1)), clock.advance(LEASE)), ask()),
     "gone": (lose, ask()),
