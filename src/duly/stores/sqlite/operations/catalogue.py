@@ -41,6 +41,7 @@ from duly.stores.sqlite.operations.amend import amend
 from duly.stores.sqlite.operations.claim import claim
 from duly.stores.sqlite.operations.deliver import deliver
 from duly.stores.sqlite.operations.diary import diary, jot
+from duly.stores.sqlite.operations.exchange import Caution
 from duly.stores.sqlite.operations.failures import failures
 from duly.stores.sqlite.operations.find import census, explain, find
 from duly.stores.sqlite.operations.finish import finish
@@ -64,6 +65,7 @@ class Operations:
     def __init__(self, clock: Clock, boot_id: str) -> None:
         self._clock = clock
         self._boot_id = boot_id
+        self._caution = Caution()
         self.level: int | None = None
         """The schema this code is made for; None where nobody keeps count."""
 
@@ -113,7 +115,7 @@ class Operations:
 
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:
-            return (yield from turn(world, settlements, reach(world, ask)))
+            return (yield from turn(world, settlements, reach(world, ask), self._caution))
 
         return self._writing("turn", act)
 
