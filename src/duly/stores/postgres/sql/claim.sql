@@ -25,10 +25,10 @@ select
     cardinality(%(limited)s::int4[]) > 0 and exists (select 1 from {schema}.running where serial is not null),
     (select json_agg(lane.number)
         from unnest(%(limited)s::int4[], %(since)s::int8[], %(after)s::int8[]) as lane (number, since, after)
-        where exists (
+        cross join lateral (
             select 1 from {schema}.ready
             where ready.lane = lane.number and (ready_at, generation) > (lane.since, lane.after)
-                and ready_at <= %(now)s)),
+                and ready_at <= %(now)s limit 1) as first),
     (select json_agg(json_build_array(load.lane, load.generation, load.loan)) from (
         {loads}) as load)
 
