@@ -14,7 +14,7 @@ from typing import Final
 
 from duly.errors import DulyError, SchemaMismatch, StoreBusy, StoreError, StoreRefused, StoreUnavailable
 
-OLDEST_BUILD: Final = (3, 37, 0)
+OLDEST_BUILD: Final = (3, 38, 0)
 MOUNTS: Final = Path("/proc/self/mountinfo")
 NETWORK: Final = frozenset(
     {"9p", "afs", "ceph", "cifs", "lustre", "ncpfs", "nfs", "nfs4", "smb2", "smb3", "smbfs", "vboxsf"}
@@ -89,7 +89,7 @@ def explained(error: Exception, path: str, doing: str) -> Exception:
 
 
 def check_build(version: tuple[int, int, int]) -> None:
-    """The tables are strict and the statements return rows: older libraries know neither."""
+    """Statements take JSON apart with arrows, which older libraries do not know."""
     if version < OLDEST_BUILD:
         raise StoreRefused(
             f"This Python is linked with SQLite {'.'.join(map(str, version))}; Duly needs "
