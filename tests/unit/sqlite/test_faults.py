@@ -128,7 +128,7 @@ def test_an_error_nobody_foresaw_is_still_one_of_ours(driver: Driver) -> None:
 
 
 def test_an_old_library_is_refused() -> None:
-    with pytest.raises(StoreUnavailable, match=r"3\.36\.0; Duly needs 3\.37\.0"):
+    with pytest.raises(StoreUnavailable, match=r"3\.37\.2; Duly needs 3\.38\.0"):
         check_build((3, 37, 2))
 
 
