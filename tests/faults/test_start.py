@@ -282,7 +282,7 @@ def test_enqueueing_on_a_server_that_says_nothing_ends_in_time(
 def test_a_frozen_server_is_given_up_and_used_again_when_it_goes_on(
     redis_server: RedisServer, open_app: OpenApp
 ) -> None:
-    app = open_app(f"{redis_server.url}?timeout=1s")
+    app = open_app(f"{redis_server.url}?timeout=4s")
     task = app.tasks["tests.faults.work.quick"]
     task.enqueue(1)
     os.kill(redis_server.pid, signal.SIGSTOP)
