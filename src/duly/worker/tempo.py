@@ -10,6 +10,12 @@ MOST_BUFFERED = 2 * LARGEST_BATCH
 BUFFERED_SECONDS = 0.5
 """How much work may wait unstarted in this process, measured in time at the current pace."""
 
+GLIMPSE = 0.01
+"""Seconds of which one look at the pace is made."""
+MEMORY = 0.25
+"""Seconds that the pace is an average of. With a whole one, and looks of 50 ms, a burst of 5,000 short bodies
+was over before the pace was known: 39,000 jobs a second instead of 56,000."""
+
 
 @dataclass(slots=True)
 class Tempo:
@@ -20,11 +26,11 @@ class Tempo:
     ended: int = 0
 
     def note(self, count: int, now: float) -> None:
-        """Runs that just ended; an average over about a second."""
+        """Runs that just ended; an average over about `MEMORY`."""
         self.ended += count
         span = now - self.since
-        if span >= 0.05:
-            weight = min(1.0, span)
+        if span >= GLIMPSE:
+            weight = min(1.0, span / MEMORY)
             self.per_second += (self.ended / span - self.per_second) * weight
             self.ended, self.since = 0, now
 
