@@ -45,6 +45,8 @@ class Leases:
     def certain_end(self, loan: Loan, before: float) -> float:
         """Until when the loan certainly held, by what its worker had been told before a moment."""
         renewal = self.renewal_before(loan.worker, before)
+        while renewal is not None and loan.mark in renewal.lost:  # that one told it that the loan had ended
+            renewal = self.renewal_before(loan.worker, renewal.called)
         lease = renewal.called + self._lease if renewal is not None else loan.answered
         return min(lease, self.given_up(loan))
 

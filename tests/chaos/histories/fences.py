@@ -128,6 +128,18 @@ FENCES: Final = [
     ),
     Case(
         "NoOverlap",
+        "a job lent to its own worker again, just after a beat that had found it",
+        bad=History(
+            loans=[LOAN, Loan(id="j", epoch=2, called=6.0, answered=6.1)],
+            renewals=[beat(1.9), beat(5.9, fences=frozenset({Mark("j", 1)}))],
+        ),
+        good=History(
+            loans=[LOAN, Loan(id="j", epoch=2, called=6.0, answered=6.1)],
+            renewals=[beat(1.9), beat(5.9, fences=frozenset({Mark("j", 1)}), lost=frozenset({Mark("j", 1)}))],
+        ),
+    ),
+    Case(
+        "NoOverlap",
         "two bodies of one job beside each other",
         bad=History(
             tasks=SLOW,
