@@ -7,6 +7,9 @@ An interrupt can still strike on the way out, in the few steps here; `_absorbing
 `shielded` steps outside for a moment: what must not be torn apart is not.
 
 A body stuck in C code cannot be interrupted at all: that needs a child process.
+
+No lock is taken for a body. Whoever waited for one is given it before he has the interpreter, and those who
+have that run into it: from then on every body makes threads change places, two or three times.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ import ctypes
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
@@ -121,11 +126,11 @@ class Threads:
     def __init__(self, size: int) -> None:
         self._size = size
         self._queue: SimpleQueue[Token | None] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._starting = threading.Lock()
         self._interrupting = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._running: set[Token] = set()
-        self._unfinished = 0
+        self._unfinished: deque[None] = deque()  # as many as there are bodies; a number would need a lock
         self._deadlines: Deadlines[Token] = Deadlines(lambda token: self.interrupt(token, SoftLimitExceeded))
         self._failure: BaseException | None = None
         self._is_closed = False
@@ -136,12 +141,13 @@ class Threads:
         The soft limit counts from the moment the body begins.
         """
         token = Token(body, done, soft_limit)
-        with self._lock:
-            self._check_open()
-            self._unfinished += 1
-            if len(self._threads) < min(self._unfinished, self._size):
-                self._start_thread()
-            self._queue.put(token)
+        self._check_open()
+        if len(self._threads) < min(len(self._unfinished) + 1, self._size):
+            self._start_thread()
+        self._unfinished.append(None)
+        self._queue.put(token)
+        if self._is_closed:  # meanwhile, and perhaps after its last look at the queue
+            self._call_off_waiting()
         return token
 
     def interrupt(self, token: Token, exception: type[BaseException]) -> bool:
@@ -159,12 +165,11 @@ class Threads:
 
     def close(self, *, grace: timedelta) -> list[Token]:
         """Take no more bodies, call off those not begun, return those still stuck after the grace."""
-        with self._lock:
+        with self._starting:
             self._is_closed = True
             threads = list(self._threads)
         self._call_off_waiting()
-        for _ in threads:
-            self._queue.put(None)
+        self._queue.put(None)
         deadline = time.monotonic() + grace.total_seconds()
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -174,7 +179,7 @@ class Threads:
     @property
     def free(self) -> int:
         """How many more bodies would begin at once."""
-        return max(0, self._size - self._unfinished)
+        return max(0, self._size - len(self._unfinished))
 
     def _check_open(self) -> None:
         if self._failure is not None:
@@ -183,24 +188,29 @@ class Threads:
             raise PoolClosed("This pool of threads was closed. Open a new one.")
 
     def _start_thread(self) -> None:
-        number = len(self._threads) + 1
-        thread = threading.Thread(target=self._work, name=f"duly-thread-{number}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        with self._starting:
+            if self._is_closed or len(self._threads) >= self._size:
+                return
+            number = len(self._threads) + 1
+            thread = threading.Thread(target=self._work, name=f"duly-thread-{number}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def _call_off_waiting(self) -> None:
-        try:
+        waiting: list[Token | None] = []
+        with suppress(Empty):
             while True:
-                token = self._queue.get_nowait()
-                if token is not None:
-                    self._finish(token, Stopped("the pool was closed"))
-        except Empty:
-            pass
+                waiting.append(self._queue.get_nowait())
+        if None in waiting:  # the word to end, which is for the threads
+            self._queue.put(None)
+        for token in filter(None, waiting):
+            self._finish(token, Stopped("the pool was closed"))
 
     def _work(self) -> None:
         try:
             while (token := self._queue.get()) is not None:
                 self._serve(token)
+            self._queue.put(None)  # for the next one
         except BaseException as failure:  # the engine's own fault: what a body raises does not come here
             LOG.critical("A thread of the pool died.", exc_info=failure)
             self._failure = failure
@@ -217,8 +227,7 @@ class Threads:
         self._finish(token, token.failure)
 
     def _finish(self, token: Token, failure: BaseException | None) -> None:
-        with self._lock:
-            self._unfinished -= 1
+        self._unfinished.pop()
         try:
             token.done(token.result, failure)
         except BaseException as error:  # an outcome that nobody took: the next caller must hear of it

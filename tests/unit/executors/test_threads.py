@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import contextvars
 import queue
@@ -9,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -270,6 +271,67 @@ def test_a_closed_pool_takes_nothing(outcomes: Outcomes) -> None:
 
     with pytest.raises(PoolClosed, match="Open a new one"):
         threads.submit(lambda: None, outcomes)
+
+
+@pytest.mark.parametrize("served_before", [0, 1])
+def test_what_comes_while_the_pool_closes_is_called_off(
+    outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch, served_before: int
+) -> None:
+    threads = Threads(2)
+    for _ in range(served_before):
+        threads.submit(lambda: "served", outcomes)
+        assert outcomes.next() == ("served", None)
+    check = threads._check_open
+
+    def check_and_be_overtaken() -> None:
+        check()
+        assert threads.close(grace=PATIENTLY) == []
+
+    monkeypatch.setattr(threads, "_check_open", check_and_be_overtaken)
+
+    threads.submit(lambda: "begun", outcomes)
+
+    assert isinstance(outcomes.next()[1], Stopped)
+    assert threads.free == 2
+
+
+class CountedLock:
+    """A lock of the pool's own that counts how often it is taken."""
+
+    taken: ClassVar[int]
+
+    def __init__(self) -> None:
+        self._lock = _thread.allocate_lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        type(self).taken += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_body_takes_no_lock_that_others_take(outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is handed over to a thread without the interpreter makes every body wait for every other."""
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Lock", CountedLock)
+        threads = Threads(4)
+    CountedLock.taken = 0
+    everybody = threading.Barrier(4)
+    for _ in range(4):  # all threads are started
+        threads.submit(lambda: everybody.wait(60), outcomes)
+    for _ in range(4):
+        outcomes.next()
+    to_start_them = CountedLock.taken
+
+    for _ in range(100):
+        threads.submit(lambda: None, outcomes)
+    for _ in range(100):
+        outcomes.next()
+
+    assert to_start_them
+    assert CountedLock.taken == to_start_them
+    assert threads.close(grace=PATIENTLY) == []
 
 
 def test_an_outcome_that_cannot_be_reported_is_the_next_callers_news(
