@@ -30,7 +30,7 @@ from duly.lifecycle import Release
 from duly.stores.contract import Ask, Claimed, Lane, Rate, Scope, Switch
 from duly.stores.redis import RedisStore
 from duly.stores.redis.address import parse
-from duly.stores.redis.packing import ask_text, encoded
+from duly.stores.redis.packing import Asks, encoded
 from duly.stores.redis.scripts import SHORT, assembled
 from duly.testing import VirtualClock
 
@@ -179,7 +179,7 @@ def answered(store: RedisStore, client: Any, clock: VirtualClock, wanted: Ask) -
     """What the short way says by itself."""
     alone = assembled(("clock", "start", SHORT), (), 'return "not for me"')
     times = [round(clock.now().timestamp() * 1_000_000), round(clock.boot() * 1_000_000)]
-    asked = encoded(ask_text(wanted, NONCE, asked=1))
+    asked = encoded(Asks().text(wanted, NONCE, asked=1))
     said: Any = client.eval(alone.text, 1, prefix_of(store), *times, asked)
     return said if isinstance(said, str) else said.decode()
 

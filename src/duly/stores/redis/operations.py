@@ -46,7 +46,7 @@ from duly.stores.redis.find import all_ids, failures, find
 from duly.stores.redis.find import search as find_text
 from duly.stores.redis.moment import instant, instant_or_none, span, stamp_or_false
 from duly.stores.redis.packing import (
-    ask_text,
+    Asks,
     card_text,
     encoded,
     ending_values,
@@ -123,6 +123,9 @@ def reading(name: str, steps: Callable[[], Steps[T]]) -> Operation[T]:
 class Operations:
     """Everything a store can be asked to do."""
 
+    def __init__(self) -> None:
+        self._asks = Asks()
+
     def check_delivery(self, delivery: Delivery) -> None:
         """Refuse a promise that this server cannot keep; the driver knows the server."""
 
@@ -159,7 +162,7 @@ class Operations:
     def claim(self, ask: Ask) -> Operation[Claimed]:
         def steps() -> Steps[Claimed]:
             nonce = new_nonce()
-            [claimed] = yield Statement("claim", encoded(ask_text(ask, nonce, _asked())))
+            [claimed] = yield Statement("claim", encoded(self._asks.text(ask, nonce, _asked())))
             return _claimed(claimed, nonce)
 
         return Operation("claim", steps)
@@ -174,7 +177,7 @@ class Operations:
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def steps() -> Steps[Turned]:
             nonce = new_nonce()
-            told = turn_text(settlements, ask_text(ask, nonce, _asked()))
+            told = turn_text(settlements, self._asks.text(ask, nonce, _asked()))
             answers, claimed = yield Statement("turn", encoded(told))
             return Turned(_answers(answers, len(settlements)), _claimed(claimed, nonce))
 

@@ -14,4 +14,5 @@ class RedisStore(Driver, Movable):
         self, url: str = "redis://localhost:6379/0", *, clock: Clock | None = None, namespace: str = "duly"
     ) -> None:
         """With a clock other than the system's, the scripts take the time from it: for tests."""
+        Movable.__init__(self)
         Driver.__init__(self, url, clock=clock, namespace=namespace)
