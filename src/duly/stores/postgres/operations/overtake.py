@@ -22,6 +22,7 @@ from duly.stores.tables.arrivals import Arrival
 from duly.stores.tables.instants import instant
 
 SQL = statements("overtake")
+KNOWN: Final = statements("put")["known"]
 FEW: Final = 2
 """From so many on it is worth while to look at all of them together."""
 
@@ -31,15 +32,13 @@ def lines_for(arrivals: Sequence[Arrival], taken: set[str]) -> Steps[dict[str, l
     candidates = [one for one in arrivals if one.serial in taken and one.request.clash is Clash.ADD]
     if len(candidates) < FEW:
         return {}
-    known = yield Statement(SQL["known"], {"ids": words([one.request.id for one in candidates])})
+    found = yield Statement(KNOWN, {"ids": words([one.request.id for one in candidates])})
+    known = {job_id for job_id, _ in found}
     often = Counter(one.request.id for one in arrivals)  # the second is the first again, and overtakes nobody
-    asked_before = {
-        one.serial for one in candidates if (one.request.id,) in known or often[one.request.id] > 1
-    }
+    asked_before = {one.serial for one in candidates if one.request.id in known or often[one.request.id] > 1}
     wanted = {"serials": words(sorted({str(one.serial) for one in candidates} - asked_before))}
     lines = _lines((yield Statement(SQL["peers"], wanted)))
-    marked = {serial for (serial,) in (yield Statement(SQL["marked"], wanted))}
-    return {serial: line for serial, line in lines.items() if serial not in marked and _is_free(line)}
+    return {serial: line for serial, line in lines.items() if _is_free(line)}
 
 
 def _lines(found: Iterable[Row]) -> Mapping[str, list[Peer]]:

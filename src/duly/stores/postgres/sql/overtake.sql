@@ -1,11 +1,8 @@
 -- overtake: a later tick of a schedule comes while an earlier one waits, and takes its place.
 -- For many schedules at once; one whose ticks run, or are parked, or that was stopped, is seen to by itself.
 
--- name: known
-select id from {schema}.job where id = any (%(ids)s::text[])
-
 -- name: peers
--- Live jobs of each serial, oldest request first.
+-- Live jobs of each serial that was not stopped, oldest request first.
 select wanted.serial::text, standing.generation, job.id, job.key, running.generation is not null,
     parked.generation is not null, job.per_key, job.overlap, job.lane, job.ready_at
 from unnest(%(serials)s::uuid[]) as wanted (serial)
@@ -17,12 +14,8 @@ left join lateral (
     select generation from {schema}.running where running.generation = standing.generation offset 0) as running on true
 left join lateral (
     select generation from {schema}.parked where parked.generation = standing.generation offset 0) as parked on true
+where not exists (select 1 from {schema}.marker where marker.serial = wanted.serial offset 0)
 order by standing.generation
-
--- name: marked
-select wanted.serial::text
-from unnest(%(serials)s::uuid[]) as wanted (serial)
-where exists (select 1 from {schema}.marker where marker.serial = wanted.serial offset 0)
 
 -- name: skip
 with given as materialized (
