@@ -9,7 +9,9 @@ from tests.unit.sqlite_operations.driver import PlainStore
 from duly.job import Request, State
 from duly.lifecycle import Done, Settled
 from duly.stores.contract import Lane, Settlement
-from duly.stores.sqlite.operations.exchange import SAY, Caution
+from duly.stores.sqlite.operations.exchange import SQL, Caution
+
+SAY = SQL["say"]
 
 
 def put(store: PlainStore, *wanted: Request) -> list[str]:

@@ -1,7 +1,7 @@
 """The SQL of each operation, read once from the file that bears its name.
 
 A file opens with what it promises; a line `-- name: word` starts each of its statements. What stands
-in braces is spelled by the driver.
+in braces is spelled by the driver, or is another statement that the operation puts there.
 """
 
 from __future__ import annotations

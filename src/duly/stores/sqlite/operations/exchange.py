@@ -2,8 +2,7 @@
 
 A statement gives up the interpreter several times, and beside a busy event loop each return waits for it. Of
 three long ones in a row the loop ran beside none: they waited while it was at work, and it had nothing to do
-while they were. SQLite performs several as one in a trigger only. This one is temporary: it belongs to a
-connection, not to the file.
+while they were.
 """
 
 from __future__ import annotations
@@ -11,28 +10,17 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Final
 
 from duly.stores.drive import Lengthy, Statement, Steps
 from duly.stores.sqlite.operations.texts import statements
 
-WORDS: Final = """
-create temp view if not exists duly_words as
-select null as loans, null as ends, null as now, null as is_free, null as generations, null as nonce,
-    null as worker
-"""
-"""What the program is told. Nothing is stored there."""
+SQL = statements("exchange")
 
-SAY: Final = """
-insert into duly_words (loans, ends, now, is_free, generations, nonce, worker)
-values (:loans, :ends, :now, :is_free, :generations, :nonce, :worker)
-"""
-
-ALL_OR_NONE: Final = "select raise(abort, 'an end needs a decision') where changes() <> :ends"
-"""Follows `record_done` at once. What it aborts is the whole statement."""
-
-_PARAMETER: Final = re.compile(r":(\w+)")
+PROGRAM: Final = re.sub(
+    r":(\w+)", r"new.\1", SQL["program"].format(settle=statements("settle"), claim=statements("claim"))
+)
+"""The statements that would be said one by one, with words in the place of their parameters."""
 
 
 class Undecided(Exception):
@@ -67,24 +55,15 @@ def exchange(words: Mapping[str, Any]) -> Steps[None]:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
             raise
-        yield Statement(WORDS)  # the first time on this connection
-        yield Statement(_program())
+        yield Statement(SQL["words"])  # the first time on this connection
+        yield Statement(PROGRAM)
         yield from _said(words)
 
 
 def _said(words: Mapping[str, Any]) -> Steps[None]:
     try:
-        yield Lengthy(SAY, words)
+        yield Lengthy(SQL["say"], words)
     except sqlite3.IntegrityError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_TRIGGER:
             raise
         raise Undecided from error
-
-
-@cache
-def _program() -> str:
-    """The statements that would be said one by one, with words in the place of their parameters."""
-    settle, lend = statements("settle"), statements("claim")["lend"]
-    acts = ";\n".join((settle["record_done"], ALL_OR_NONE, settle["finish_done"], lend))
-    told = _PARAMETER.sub(r"new.\1", acts)
-    return f"create temp trigger if not exists duly_spoken instead of insert on duly_words begin {told}; end"
