@@ -9,7 +9,7 @@ from tests.unit.sqlite_operations.driver import PlainStore
 from duly.job import Request, State
 from duly.lifecycle import Done, Settled
 from duly.stores.contract import Lane, Settlement
-from duly.stores.sqlite.operations.exchange import SQL, Caution
+from duly.stores.sqlite.operations.exchange import PAUSE, SQL
 
 SAY = SQL["say"]
 
@@ -104,14 +104,14 @@ def test_a_result_is_kept_in_the_turn_that_ends_its_run(store: PlainStore, resul
 
 
 def test_where_ends_needed_decisions_the_next_turns_do_not_try_without(store: PlainStore) -> None:
-    put(store, *requests(3 * Caution.TURNS), request(key="k", priority=1))
+    put(store, *requests(3 * PAUSE), request(key="k", priority=1))
     claims = lend(store, limit=1)
     put(store, request(key="k", priority=-1))
     tried: list[bool] = []
 
-    for _ in range(Caution.TURNS + 2):
+    for _ in range(PAUSE + 3):
         store.texts.clear()
         claims = store.run(store.turn(done(claims), ask(limit=1))).claimed.claims
         tried.append(SAY in store.texts)
 
-    assert tried == [True, *[False] * (Caution.TURNS - 1), True, True]
+    assert tried == [True, *[False] * PAUSE, True, True]

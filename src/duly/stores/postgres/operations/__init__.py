@@ -59,10 +59,11 @@ from duly.stores.postgres.operations.search import search as find_text
 from duly.stores.postgres.operations.select import counted
 from duly.stores.postgres.operations.settle import settle, settle_swiftly
 from duly.stores.postgres.operations.sight import Sight
-from duly.stores.postgres.operations.swift import Haste, Message, Outlook
+from duly.stores.postgres.operations.swift import Message, Outlook
 from duly.stores.postgres.operations.turn import Turning
 from duly.stores.postgres.operations.world import World
 from duly.stores.reports import Entry, FailureGroup, Found, Search
+from duly.stores.tables.haste import Haste
 
 T = TypeVar("T")
 
@@ -101,7 +102,7 @@ class Operations:
         self._forms = Forms(lambda: self._outlook)
         self._sight = Sight()
         self._loads = Loads()
-        self._haste = Haste()
+        self._haste = Haste(first=2, longest=64)
         self._disowned: dict[str, int] = {}
         """How often each worker disowned claims here."""
 

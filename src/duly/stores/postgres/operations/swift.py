@@ -9,7 +9,7 @@ conversation takes five messages for what one does, and each costs both sides mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from duly.clock import Clock
 from duly.stores.drive import Operation, Row, Statement
@@ -17,9 +17,6 @@ from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.moment import clock_hands
 
 T = TypeVar("T")
-
-LONGEST: Final = 64
-"""Operations that go the ordinary way, at most, before haste is tried again."""
 
 
 class Whole(NamedTuple, Generic[T]):
@@ -71,24 +68,3 @@ class Texts(dict[str, bytes | None]):
 def as_texts(given: Mapping[str, Any]) -> dict[str, bytes | None]:
     """Parameters that many messages have in common, made ready once."""
     return {name: as_text(value) for name, value in given.items()}
-
-
-class Haste:
-    """Whether to try a message: after one that was in vain, not for a while, longer each time."""
-
-    def __init__(self) -> None:
-        self._failures = 0
-        self._pause = 0
-
-    @property
-    def is_advisable(self) -> bool:
-        """Asked once before each operation."""
-        self._pause -= 1
-        return self._pause < 0
-
-    def was_in_vain(self) -> None:
-        self._failures += 1
-        self._pause = min(LONGEST, 2**self._failures)
-
-    def was_of_use(self) -> None:
-        self._failures = 0

@@ -20,9 +20,10 @@ from duly.stores.postgres.operations.fences import new_seed
 from duly.stores.postgres.operations.lanes import Track, serves
 from duly.stores.postgres.operations.lot import FOUND, NOW, PROSPECTS, Lot
 from duly.stores.postgres.operations.sight import Point, Sight
-from duly.stores.postgres.operations.swift import Haste, Message, Outlook, Rest, Whole
+from duly.stores.postgres.operations.swift import Message, Outlook, Rest, Whole
 from duly.stores.postgres.operations.texts import statements
 from duly.stores.postgres.operations.together import bare_fences
+from duly.stores.tables.haste import Haste
 from duly.stores.tables.instants import instant, instant_or_none
 from duly.stores.tables.room import SOON, is_limited
 
@@ -96,7 +97,7 @@ class Turning:
         lanes = [(number, track) for number, track in book.items() if serves(ask, track)]
         if not lanes or not ask.takes_over or any(is_limited(ask.lanes[track.task]) for _, track in lanes):
             return None
-        if not self._haste.is_advisable:
+        if not self._haste.is_advisable():
             return None
         return Plan(lanes, self._sight.recent_points([number for number, _ in lanes]), new_seed())
 

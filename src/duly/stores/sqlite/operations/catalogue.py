@@ -41,7 +41,7 @@ from duly.stores.sqlite.operations.amend import amend
 from duly.stores.sqlite.operations.claim import claim
 from duly.stores.sqlite.operations.deliver import deliver
 from duly.stores.sqlite.operations.diary import diary, jot
-from duly.stores.sqlite.operations.exchange import Caution
+from duly.stores.sqlite.operations.exchange import PAUSE
 from duly.stores.sqlite.operations.failures import failures
 from duly.stores.sqlite.operations.find import census, explain, find
 from duly.stores.sqlite.operations.finish import finish
@@ -55,6 +55,7 @@ from duly.stores.sqlite.operations.search import search as find_text
 from duly.stores.sqlite.operations.select import counted
 from duly.stores.sqlite.operations.swift import Lone, lone, put_alone
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.haste import Haste
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ class Operations:
     def __init__(self, clock: Clock, boot_id: str) -> None:
         self._clock = clock
         self._boot_id = boot_id
-        self._caution = Caution()
+        self._haste = Haste(first=PAUSE, longest=PAUSE)
         self.level: int | None = None
         """The schema this code is made for; None where nobody keeps count."""
 
@@ -115,7 +116,7 @@ class Operations:
 
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:
-            return (yield from turn(world, settlements, reach(world, ask), self._caution))
+            return (yield from turn(world, settlements, reach(world, ask), self._haste))
 
         return self._writing("turn", act)
 

@@ -22,30 +22,15 @@ PROGRAM: Final = re.sub(
 )
 """The statements that would be said one by one, with words in the place of their parameters."""
 
+PAUSE: Final = 7
+"""Turns that are taken step by step, without a try, after an end that needed a decision.
+
+Where jobs wait for one another by key, most turns have one: to undo each took a fifth to a third longer.
+"""
+
 
 class Undecided(Exception):
     """Some of the ends need a decision: nothing was changed."""
-
-
-class Caution:
-    """After an end that needed a decision, some turns are taken step by step without a try.
-
-    Where jobs wait for one another by key, most turns have one: to undo each took a fifth to a third longer.
-    """
-
-    TURNS: Final = 8
-
-    def __init__(self) -> None:
-        self._left = 0
-
-    def rise(self) -> None:
-        """One of the ends needed a decision."""
-        self._left = self.TURNS
-
-    def is_wise(self) -> bool:
-        """Whether this turn is one of them."""
-        self._left = max(0, self._left - 1)
-        return self._left > 0
 
 
 def exchange(words: Mapping[str, Any]) -> Steps[None]:

@@ -16,13 +16,14 @@ from duly.stores.house import ARRIVED, CARRIED, RECORDS, Belonging, Furniture, N
 from duly.stores.sqlite.operations import switches
 from duly.stores.sqlite.operations.batch import pack as packed
 from duly.stores.sqlite.operations.claim import claim
-from duly.stores.sqlite.operations.exchange import Caution, Undecided
+from duly.stores.sqlite.operations.exchange import Undecided
 from duly.stores.sqlite.operations.find import histories_of
 from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.settle import Ends, settle
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
+from duly.stores.tables.haste import Haste
 from duly.stores.tables.instants import (
     duration,
     duration_or_none,
@@ -70,17 +71,17 @@ def heard(world: World, worker: str, settlements: Sequence[Settlement]) -> Steps
     return (yield from settle(world, worker, settlements))
 
 
-def turn(world: World, settlements: Sequence[Settlement], ask: Ask, caution: Caution) -> Steps[Turned]:
+def turn(world: World, settlements: Sequence[Settlement], ask: Ask, haste: Haste) -> Steps[Turned]:
     """Settle and lend, as far as the notice lets."""
     if not house.hears(world.notice):
         return Turned([Settled.LOST] * len(settlements), (yield from claim(world, ask)))
     ends = Ends(world, ask.worker, settlements)
-    if caution.is_wise():
+    if not haste.is_advisable():
         yield from ends.settle()
     try:
         claimed = yield from claim(world, ask, ends)
     except Undecided:
-        caution.rise()
+        haste.was_in_vain()
         yield from ends.settle()
         claimed = yield from claim(world, ask)
     return Turned((yield from ends.settle()), claimed)
