@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from itertools import compress
-from typing import Final
 
 from duly import failpoints
 from duly.app import App
@@ -33,14 +32,13 @@ from duly.worker.isolation import kind_of_start
 from duly.worker.lanes import Lanes
 from duly.worker.outage import backoff
 from duly.worker.rota import Rota
-from duly.worker.tempo import LARGEST_BATCH, Tempo
+from duly.worker.stock import LINGER, Stock
+from duly.worker.tempo import LARGEST_BATCH
 from duly.worker.tidings import Tidings
 from duly.worker.turns import take_turns
 
 log = logging.getLogger("duly.worker")
 
-LINGER: Final = 0.02
-"""Seconds for which an end may wait for company while enough is left to run: a turn has its price."""
 BUSY_PAUSE = timedelta(milliseconds=20)
 """Before asking again about rows that somebody's transaction holds."""
 
@@ -66,16 +64,12 @@ class Pump:
         self._has_served_itself = False
         """Runs come in that settled themselves. What is left to do about them waits for company: waking for
         each took a quarter of the processor time of an exactly-once job."""
-        self._waits_since = 0.0
-        """When the first of the unsettled ends was collected."""
-        self._stock = 0
-        """How many unstarted claims are worth holding now."""
+        self._stock = Stock(bench)
         self._turned_at = time.monotonic()
         self._unsettled: list[Concluded | Settlement] = []
         self._mishap: Exception | None = None
         """What went wrong while the store was at work."""
         self._doubtful: list[Concluded] = []
-        self._tempo = Tempo(since=time.monotonic())
         self._look_at = 0.0
         self._chores = Chores(app, worker)
         self._tidings = Tidings(app, self._chores.tally, bench.call_aside)
@@ -163,18 +157,11 @@ class Pump:
         if not self._unsettled:
             return self._wants_more and now >= self._look_at
         is_full = len(self._unsettled) >= LARGEST_BATCH
-        return is_full or not self._has_stock or now >= self._waits_since + LINGER
-
-    @property
-    def _has_stock(self) -> bool:
-        return self._bench.buffered * 2 > self._stock
+        return is_full or not self._stock.is_ample or now >= self._stock.lasts_until
 
     def _take_in(self, concluded: list[Concluded], now: float) -> None:
         """Most ends are still to be settled; some runs have done it themselves, and of some nobody knows."""
-        self._tempo.note(len(concluded), now)
-        self._stock = self._tempo.buffer(self._bench.slots)
-        if not self._unsettled:
-            self._waits_since = now
+        self._stock.note(len(concluded), now, is_first=not self._unsettled)
         self._has_served_itself = any([item.answer is not None for item in concluded])  # noqa: C419  as below
         for item in concluded:
             if item.answer is not None:
@@ -200,10 +187,11 @@ class Pump:
 
     def _rest(self) -> None:
         """Wait for the bell or the next moment of our own. The flag goes up before the last look around."""
-        self._bench.low = self._stock // 2 if self._unsettled or self._has_served_itself else EVERY
+        self._bench.low = self._stock.low if self._unsettled or self._has_served_itself else EVERY
         self._is_waiting = self._is_listening = True
         try:
-            if self._bench.has_news or self._hearing.has_news or (self._unsettled and not self._has_stock):
+            is_needed = self._unsettled and not self._stock.is_ample
+            if is_needed or self._bench.has_news or self._hearing.has_news:
                 return
             if self.bell.wait(timedelta(seconds=max(0.0, self._wait()))):
                 self._look_at = 0.0
@@ -215,17 +203,14 @@ class Pump:
         now = time.monotonic()
         pause = 0.1 if self.is_draining else 1.0  # a grace that ends rings no bell
         if self._unsettled:
-            next_look = self._waits_since + LINGER
+            next_look = self._stock.lasts_until
         else:
             pause = LINGER if self._has_served_itself else pause
             next_look = self._look_at if self._wants_more else now + pause
         return min(next_look, self._chores.next_at) - now
 
     def _room(self) -> int:
-        if self.is_draining:
-            return 0
-        room = self._bench.free + self._stock - self._bench.buffered
-        return max(0, min(LARGEST_BATCH, room))
+        return 0 if self.is_draining else self._stock.room
 
     @property
     def _can_take(self) -> bool:
@@ -239,7 +224,7 @@ class Pump:
     @property
     def _wants_more(self) -> bool:
         """Whether to claim without having anything to settle: not for every single place in the buffer."""
-        is_low = self._bench.free > 0 or not self._has_stock
+        is_low = self._bench.free > 0 or not self._stock.is_ample
         return self._can_take and (is_low or self._lanes.has_schedules)
 
     # settle and claim
