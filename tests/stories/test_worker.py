@@ -327,16 +327,17 @@ def test_a_dead_internal_loop_ends_the_worker_loudly(app: Duly, monkeypatch: pyt
 
 def test_an_outage_of_the_store_is_waited_for(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
     task = app.task(lambda: None)
-    run = type(app.store).run
+    run, calls = type(app.store).run, list[None]()
 
     def fail(*_: Any) -> Any:
+        calls.append(None)
         raise StoreUnavailable("the network is down")
 
     with working(app) as worker:
         ended(app, task.enqueue())
         with monkeypatch.context() as patched:
             patched.setattr(type(app.store), "run", fail)
-            time.sleep(0.2)
+            until(lambda: len(calls) > 2)
         assert type(app.store).run is run
         job = ended(app, task.enqueue())
         assert worker.is_healthy
