@@ -281,7 +281,7 @@ def test_what_comes_while_the_pool_closes_is_called_off(
     for _ in range(served_before):
         threads.submit(lambda: "served", outcomes)
         assert outcomes.next() == ("served", None)
-    check = threads._check_open
+    check = threads._check_open  # pyright: ignore[reportPrivateUsage]
 
     def check_and_be_overtaken() -> None:
         check()
