@@ -142,9 +142,9 @@ class Threads:
         """
         token = Token(body, done, soft_limit)
         self._check_open()
-        if len(self._threads) < min(len(self._unfinished) + 1, self._size):
+        self._unfinished.append(None)  # before the look: of those who come together, the last sees them all
+        if len(self._threads) < min(len(self._unfinished), self._size):
             self._start_thread()
-        self._unfinished.append(None)
         self._queue.put(token)
         if self._is_closed:  # meanwhile, and perhaps after its last look at the queue
             self._call_off_waiting()
@@ -189,11 +189,15 @@ class Threads:
 
     def _start_thread(self) -> None:
         with self._starting:
-            if self._is_closed or len(self._threads) >= self._size:
+            if self._is_closed or len(self._threads) >= min(len(self._unfinished), self._size):
                 return
             number = len(self._threads) + 1
             thread = threading.Thread(target=self._work, name=f"duly-thread-{number}", daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no more: this body was not taken
+                self._unfinished.pop()
+                raise
             self._threads.append(thread)
 
     def _call_off_waiting(self) -> None:

@@ -8,6 +8,7 @@ import contextvars
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -116,6 +117,61 @@ def test_as_many_bodies_run_at_once_as_there_are_threads(outcomes: Outcomes) -> 
         threads.submit(lambda: everybody.wait(60), outcomes)
 
     assert sorted(outcomes.next()[0] for _ in range(4)) == [0, 1, 2, 3]
+    assert threads.close(grace=PATIENTLY) == []
+
+
+class Together(deque[None]):
+    """Counts bodies; whoever brings one waits there for the other, who brings one too."""
+
+    def __init__(self, company: threading.Barrier) -> None:
+        super().__init__()
+        self._company = company
+
+    def append(self, one: None) -> None:
+        self._company.wait(60)
+        super().append(one)
+
+
+def test_bodies_that_come_together_need_not_wait_for_each_other(
+    outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each finds one thread and no body; together they need two threads."""
+    threads = Threads(2)
+    threads.submit(lambda: "served", outcomes)
+    assert outcomes.next() == ("served", None)
+    monkeypatch.setattr(threads, "_unfinished", Together(threading.Barrier(2)))
+    both = threading.Barrier(2)
+
+    callers = [
+        threading.Thread(target=threads.submit, args=(lambda: both.wait(20), outcomes)) for _ in range(2)
+    ]
+    for caller in callers:
+        caller.start()
+
+    assert [outcomes.next()[1] for _ in callers] == [None, None]
+    assert threads.close(grace=PATIENTLY) == []
+
+
+def test_a_body_for_which_no_thread_can_be_started_is_not_taken(
+    outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = Threads(2)
+    refused: list[str] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        refused.append(thread.name)
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            threads.submit(lambda: "not taken", outcomes)
+    free_afterwards = threads.free
+    threads.submit(lambda: "taken", outcomes)
+
+    assert refused == ["duly-thread-1"]
+    assert free_afterwards == 2
+    assert outcomes.next() == ("taken", None)
     assert threads.close(grace=PATIENTLY) == []
 
 
