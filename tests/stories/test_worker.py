@@ -325,6 +325,29 @@ def test_a_dead_internal_loop_ends_the_worker_loudly(app: Duly, monkeypatch: pyt
     assert not serving.worker.is_healthy
 
 
+def test_a_body_that_nobody_can_end_any_more_ends_the_worker_loudly(
+    app: Duly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing else is to be done, no next start would tell."""
+    task = app.task(soft_limit="1m")(lambda: None)
+    start = threading.Thread.start
+
+    def start_all_but_one(thread: threading.Thread) -> None:
+        if thread.name == "duly-deadlines":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_all_but_one)
+    handle = task.enqueue()
+
+    serving = Serving(app, {"concurrency": 1})
+    serving.start()
+
+    with pytest.raises(WorkerDied, match="can't start new thread"):
+        serving.join()
+    assert handle.state() is State.RUNNING
+
+
 def test_an_outage_of_the_store_is_waited_for(app: Duly, monkeypatch: pytest.MonkeyPatch) -> None:
     task = app.task(lambda: None)
     run, calls = type(app.store).run, list[None]()

@@ -54,8 +54,9 @@ class Deadlines(Generic[K]):
             self._changed.notify()
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="duly-deadlines", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="duly-deadlines", daemon=True)
+        thread.start()
+        self._thread = thread  # not before: one that could not be started watches nothing
 
     def _run(self) -> None:
         try:

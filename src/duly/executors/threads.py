@@ -34,6 +34,7 @@ T = TypeVar("T")
 Body = Callable[[], Any]
 Done = Callable[[Any, BaseException | None], None]
 Run = Callable[["Token"], None]
+Fail = Callable[[BaseException], object]
 
 INTERRUPTS: Final = 2  # per body: its soft limit and its lost lease; `_absorbing` is stacked as often
 FENCE_PATIENCE: Final = 0.1  # seconds; a body passes its fence in microseconds
@@ -121,10 +122,14 @@ class Token:
 
 
 class Threads:
-    """Up to `size` daemon threads, started when there is work for them."""
+    """Up to `size` daemon threads, started when there is work for them.
 
-    def __init__(self, size: int) -> None:
+    An open pool that breaks calls `fail`: who waits for an outcome that never comes may submit nothing more.
+    """
+
+    def __init__(self, size: int, fail: Fail = lambda _: None) -> None:
         self._size = size
+        self._fail = fail
         self._queue: SimpleQueue[Token | None] = SimpleQueue()
         self._starting = threading.Lock()
         self._interrupting = threading.Lock()
@@ -217,7 +222,7 @@ class Threads:
             self._queue.put(None)  # for the next one
         except BaseException as failure:  # the engine's own fault: what a body raises does not come here
             LOG.critical("A thread of the pool died.", exc_info=failure)
-            self._failure = failure
+            self._break(failure)
 
     def _serve(self, token: Token) -> None:
         self._running.add(token)
@@ -236,7 +241,12 @@ class Threads:
             token.done(token.result, failure)
         except BaseException as error:  # an outcome that nobody took: the next caller must hear of it
             LOG.critical("The outcome of a body could not be reported.", exc_info=error)
-            self._failure = error
+            self._break(error)
+
+    def _break(self, failure: BaseException) -> None:
+        self._failure = failure
+        if not self._is_closed:
+            self._fail(failure)
 
 
 def _interrupt(token: Token, exception: type[BaseException]) -> bool:

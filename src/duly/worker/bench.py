@@ -70,10 +70,10 @@ class Bench:
         self._aside = 0
         self._to_begin: list[Holding] = []
         self._concluded: deque[Concluded] = deque()
-        self._hooks = Threads(HOOKS)
+        self._hooks = Threads(HOOKS, fail)
         self._on_loop = LoopBodies(loop, counter, conclude=self._end, advance=self.advance, fail=fail)
         self._in_threads = ThreadBodies(
-            Threads(slots), counter.clock, conclude=self._end, advance=self.advance
+            Threads(slots, fail), counter.clock, conclude=self._end, advance=self.advance
         )
         self._isolation = Isolation(
             slots=slots,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from datetime import timedelta
 
 import pytest
@@ -36,6 +37,25 @@ def test_what_ended_in_time_does_not_expire() -> None:
     deadlines.begin("too late", LATER)
 
     assert expired.get(timeout=30) == "too late"
+    deadlines.close()
+
+
+def test_a_watching_thread_that_could_not_be_started_is_started_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expired: queue.SimpleQueue[str] = queue.SimpleQueue()
+    deadlines = Deadlines(expired.put)
+
+    def run_out(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", run_out)
+        with pytest.raises(RuntimeError, match="can't start"):
+            deadlines.begin("refused", NEVER)
+    deadlines.begin("soon", SOON)
+
+    assert expired.get(timeout=30) == "soon"
     deadlines.close()
 
 

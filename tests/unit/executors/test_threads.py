@@ -152,24 +152,22 @@ def test_bodies_that_come_together_need_not_wait_for_each_other(
     assert threads.close(grace=PATIENTLY) == []
 
 
+def _run_out_of_threads(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_a_body_for_which_no_thread_can_be_started_is_not_taken(
     outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = Threads(2)
-    refused: list[str] = []
-
-    def refuse(thread: threading.Thread) -> None:
-        refused.append(thread.name)
-        raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
+        patch.setattr(threading.Thread, "start", _run_out_of_threads)
         with pytest.raises(RuntimeError, match="can't start"):
             threads.submit(lambda: "not taken", outcomes)
     free_afterwards = threads.free
     threads.submit(lambda: "taken", outcomes)
 
-    assert refused == ["duly-thread-1"]
     assert free_afterwards == 2
     assert outcomes.next() == ("taken", None)
     assert threads.close(grace=PATIENTLY) == []
@@ -390,16 +388,16 @@ def test_a_body_takes_no_lock_that_others_take(outcomes: Outcomes, monkeypatch: 
     assert threads.close(grace=PATIENTLY) == []
 
 
+def _refuse(_result: Any, _failure: BaseException | None) -> None:
+    raise LookupError("nobody to tell")
+
+
 def test_an_outcome_that_cannot_be_reported_is_the_next_callers_news(
     outcomes: Outcomes, caplog: pytest.LogCaptureFixture
 ) -> None:
     threads = Threads(1)
-
-    def refuse(_result: Any, _failure: BaseException | None) -> None:
-        raise LookupError("nobody to tell")
-
     go_on = threading.Event()
-    threads.submit(lambda: go_on.wait(60), refuse)
+    threads.submit(lambda: go_on.wait(60), _refuse)
     threads.submit(lambda: "goes on", outcomes)
     go_on.set()
     outcomes.next()
@@ -408,3 +406,48 @@ def test_an_outcome_that_cannot_be_reported_is_the_next_callers_news(
         threads.submit(lambda: None, outcomes)
     assert "could not be reported" in caplog.text
     assert threads.close(grace=PATIENTLY) == []
+
+
+def test_an_outcome_that_cannot_be_reported_breaks_the_pool_at_once() -> None:
+    failures: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
+    threads = Threads(1, failures.put)
+
+    threads.submit(lambda: None, _refuse)
+
+    assert isinstance(failures.get(timeout=60), LookupError)
+    assert threads.close(grace=PATIENTLY) == []
+
+
+def test_a_thread_that_dies_breaks_the_pool_at_once(
+    outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
+    threads = Threads(1, failures.put)
+    threads.submit(lambda: "served", outcomes)
+    outcomes.next()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _run_out_of_threads)
+        limited = threads.submit(lambda: None, outcomes, soft_limit=PATIENTLY)
+        failure = failures.get(timeout=60)
+
+    assert "can't start" in str(failure)
+    assert threads.close(grace=PATIENTLY) == [limited]
+
+
+def test_a_pool_that_is_being_closed_breaks_for_nobody() -> None:
+    failures: list[BaseException] = []
+    threads = Threads(1, failures.append)
+    go_on, begun = threading.Event(), threading.Event()
+
+    def body() -> None:
+        begun.set()
+        go_on.wait(60)
+
+    threads.submit(body, _refuse)
+    begun.wait(60)
+    threads.close(grace=timedelta(0))
+    go_on.set()
+
+    assert threads.close(grace=PATIENTLY) == []
+    assert failures == []
