@@ -8,8 +8,9 @@ An interrupt can still strike on the way out, in the few steps here; `_absorbing
 
 A body stuck in C code cannot be interrupted at all: that needs a child process.
 
-No lock is taken for a body. Whoever waited for one is given it before he has the interpreter, and those who
-have that run into it: from then on every body makes threads change places, two or three times.
+No lock is taken for a body, but for its soft limit. Whoever waited for one is given it before he has the
+interpreter, and those who have that run into it: from then on every body makes threads change places, two or
+three times.
 """
 
 from __future__ import annotations

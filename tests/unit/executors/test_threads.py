@@ -349,6 +349,34 @@ def test_what_comes_while_the_pool_closes_is_called_off(
     assert threads.free == 2
 
 
+def test_all_threads_end_though_a_body_came_after_the_word_to_end(
+    outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever calls that body off finds the word in the queue and leaves it there; so does each thread."""
+    threads = Threads(3)
+    everybody, go_on = threading.Barrier(4), threading.Event()
+    serving: list[threading.Thread] = []
+
+    def body() -> None:
+        serving.append(threading.current_thread())
+        everybody.wait(60)
+        go_on.wait(60)
+
+    for _ in range(3):
+        threads.submit(body, outcomes)
+    everybody.wait(60)
+    monkeypatch.setattr(threads, "_check_open", lambda: threads.close(grace=timedelta(0)))
+
+    threads.submit(lambda: "begun", outcomes)
+    called_off = outcomes.next()
+    go_on.set()
+    for thread in serving:
+        thread.join(20)
+
+    assert isinstance(called_off[1], Stopped)
+    assert [thread.is_alive() for thread in serving] == [False, False, False]
+
+
 class CountedLock:
     """A lock of the pool's own that counts how often it is taken."""
 
