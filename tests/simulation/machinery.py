@@ -1,7 +1,7 @@
-"""Threads, events and clocks of a simulated process, in the places where the worker takes them from.
+"""Threads, events, locks and clocks of a simulated process, in the places where the worker takes them from.
 
 The worker's own code runs unchanged: only what the modules below call `time`, `threading`, `Threads` and
-`os.urandom` is the stage's. Locks stay real: nobody pauses while holding one.
+`os.urandom` is the stage's. Reentrant locks stay real: nobody pauses while holding one.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class StageTime:
 class StageThreading:
     """The `threading` module, as far as the worker uses it."""
 
-    Lock = staticmethod(threading.Lock)
     RLock = staticmethod(threading.RLock)
 
     def __init__(self, stage: Stage) -> None:
         self.Event = partial(StageEvent, stage)
+        self.Lock = partial(StageLock, stage)
         self.Thread = partial(StageThread, stage)
 
 
@@ -102,6 +102,31 @@ class StageEvent:
         if not self._is_set:
             self._stage.pause(FOREVER if timeout is None else max(timeout, SHORTEST), self.is_set)
         return self._is_set
+
+
+class StageLock:
+    """A lock actors can wait for, also one that somebody else releases."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._is_free = True
+
+    def acquire(self, *, timeout: float = FOREVER) -> bool:
+        if not self._is_free:
+            self._stage.pause(max(timeout, SHORTEST), lambda: self._is_free)
+        was_free, self._is_free = self._is_free, False
+        return was_free
+
+    def release(self) -> None:
+        if self._is_free:
+            raise RuntimeError("release unlocked lock")
+        self._is_free = True
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 class StageThread:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import threading
 from datetime import timedelta
+
+import pytest
 
 from duly.stores.bells import Bell
 
@@ -16,6 +21,15 @@ def test_a_ring_is_kept_for_who_waits_next_and_heard_once() -> None:
     bell.wake()
 
     assert [bell.wait(NOTHING) for _ in range(2)] == [True, False]
+
+
+def test_a_moment_that_has_passed_is_not_waited_for() -> None:
+    bell = Bell()
+    is_heard = bell.wait(timedelta(seconds=-1))
+
+    bell.wake()
+
+    assert [is_heard, bell.wait(timedelta(seconds=-1))] == [False, True]
 
 
 def test_closing_lets_whoever_waits_go() -> None:
@@ -59,3 +73,17 @@ def test_many_may_ring_at_once_and_who_waits_is_let_go() -> None:
     assert bell.wait(timedelta(minutes=1))
     for ringer in ringers:
         ringer.join()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signal interrupts a wait there")
+def test_a_signal_may_ring_for_the_thread_that_it_interrupts() -> None:
+    bell = Bell()
+    before = signal.signal(signal.SIGUSR1, lambda _number, _frame: bell.wake())
+    sender = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGUSR1))
+
+    sender.start()
+    has_rung = bell.wait(timedelta(minutes=1))
+
+    sender.join()
+    signal.signal(signal.SIGUSR1, before)
+    assert has_rung

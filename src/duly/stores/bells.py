@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 
@@ -12,24 +13,26 @@ def _stay(_bell: Bell) -> None:
 
 
 class Bell:
-    """Rung by whoever knows it; a ring that nobody waits for is kept for the next who does."""
+    """Rung by whoever knows it; a ring that nobody waits for is kept for the next who does.
+
+    A bare lock, held while it is silent: an event took 10 µs more of the way to an idle worker.
+    """
 
     def __init__(self, leave: Callable[[Bell], None] = _stay) -> None:
-        self._rung = threading.Event()
+        self._silence = threading.Lock()
+        self._silence.acquire()
         self._leave = leave
 
     def wait(self, timeout: timedelta) -> bool:
         """Whether it rang, now or since the last wait."""
-        has_rung = self._rung.wait(timeout.total_seconds())
-        if has_rung:  # else one that comes at this very moment would be lost
-            self._rung.clear()
-        return has_rung
+        return self._silence.acquire(timeout=max(0.0, timeout.total_seconds()))
 
     def wake(self) -> None:
         """Ring it."""
-        self._rung.set()
+        with suppress(RuntimeError):  # it has rung already
+            self._silence.release()
 
     def close(self) -> None:
         """Nobody is to wait here any longer."""
         self._leave(self)
-        self._rung.set()
+        self.wake()

@@ -13,13 +13,13 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
 import redis
 
 from duly.ids import spread
+from duly.stores.bells import Bell
 from duly.stores.redis.wires import AT_ONCE, wait_in_the_kernel
 
 log = logging.getLogger("duly.redis")
@@ -29,32 +29,6 @@ CONFIRMED_WITHIN: Final = 2.0
 QUIET: Final = 15.0
 """Seconds without a word after which the line is tested; after twice that it counts as cut."""
 LONGEST_BACKOFF: Final = 2.0
-
-
-class Bell:
-    """Rung by the line; a ring that nobody waits for is kept for the next who does.
-
-    A bare lock, held while it is silent: an event took 10 µs more of the way to an idle worker.
-    """
-
-    def __init__(self, leave: Callable[[Bell], None]) -> None:
-        self._silence = threading.Lock()
-        self._silence.acquire()
-        self._leave = leave
-
-    def wait(self, timeout: timedelta) -> bool:
-        """Whether it rang, now or since the last wait."""
-        return self._silence.acquire(timeout=max(0.0, timeout.total_seconds()))
-
-    def wake(self) -> None:
-        """Ring it."""
-        with suppress(RuntimeError):  # it has rung already
-            self._silence.release()
-
-    def close(self) -> None:
-        """Nobody is to wait here any longer."""
-        self._leave(self)
-        self.wake()
 
 
 class Line:
