@@ -151,9 +151,17 @@ class StageThread:
 class StageThreads:
     """The pool for synchronous bodies: a body's thread is an actor."""
 
-    def __init__(self, stage: Stage, size: int) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        size: int,
+        *,
+        fail: Callable[[BaseException], None],
+        freed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._stage = stage
         self._process = stage.current.process
+        self._freed = freed
 
     def submit(
         self,
@@ -174,6 +182,7 @@ class StageThreads:
                 done(None, error)
             else:
                 done(value, None)
+            self._freed()
 
         return self._stage.spawn(self._process, "body", play)
 

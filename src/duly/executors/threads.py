@@ -126,11 +126,15 @@ class Threads:
     """Up to `size` daemon threads, started when there is work for them.
 
     An open pool that breaks calls `fail`: who waits for an outcome that never comes may submit nothing more.
+    A thread that has reported an outcome calls `freed`, where the next body may be submitted to it.
     """
 
-    def __init__(self, size: int, fail: Fail = lambda _: None) -> None:
+    def __init__(
+        self, size: int, *, fail: Fail = lambda _: None, freed: Callable[[], None] = lambda: None
+    ) -> None:
         self._size = size
         self._fail = fail
+        self._freed = freed
         self._queue: SimpleQueue[Token | None] = SimpleQueue()
         self._starting = threading.Lock()
         self._interrupting = threading.Lock()
@@ -144,7 +148,8 @@ class Threads:
     def submit(self, body: Body, done: Done, *, soft_limit: timedelta | None = None) -> Token:
         """Run the body in a thread, then call `done(result, failure)` there; no failure if it returned.
 
-        The soft limit counts from the moment the body begins.
+        The soft limit counts from the moment the body begins. `done` may take its time, to commit something:
+        until it returns, the thread is not free.
         """
         token = Token(body, done, soft_limit)
         self._check_open()
@@ -182,11 +187,6 @@ class Threads:
         self._deadlines.close()
         return list(self._running)
 
-    @property
-    def free(self) -> int:
-        """How many more bodies would begin at once."""
-        return max(0, self._size - len(self._unfinished))
-
     def _check_open(self) -> None:
         if self._failure is not None:
             raise PoolClosed(f"This pool of threads is broken: {self._failure!r}.") from self._failure
@@ -219,7 +219,10 @@ class Threads:
     def _work(self) -> None:
         try:
             while (token := self._queue.get()) is not None:
-                self._serve(token)
+                if self._is_closed:
+                    self._finish(token, Stopped("the pool was closed"))
+                else:
+                    self._serve(token)
             self._queue.put(None)  # for the next one
         except BaseException as failure:  # the engine's own fault: what a body raises does not come here
             LOG.critical("A thread of the pool died.", exc_info=failure)
@@ -237,9 +240,10 @@ class Threads:
         self._finish(token, token.failure)
 
     def _finish(self, token: Token, failure: BaseException | None) -> None:
-        self._unfinished.pop()
         try:
             token.done(token.result, failure)
+            self._unfinished.pop()
+            self._freed()
         except BaseException as error:  # an outcome that nobody took: the next caller must hear of it
             LOG.critical("The outcome of a body could not be reported.", exc_info=error)
             self._break(error)

@@ -70,11 +70,10 @@ class Bench:
         self._aside = 0
         self._to_begin: list[Holding] = []
         self._concluded: deque[Concluded] = deque()
-        self._hooks = Threads(HOOKS, fail)
+        self._hooks = Threads(HOOKS, fail=fail)
         self._on_loop = LoopBodies(loop, counter, conclude=self._end, advance=self.advance, fail=fail)
-        self._in_threads = ThreadBodies(
-            Threads(slots, fail), counter.clock, conclude=self._end, advance=self.advance
-        )
+        threads = Threads(slots, fail=fail, freed=self.advance)
+        self._in_threads = ThreadBodies(threads, counter.clock, conclude=self._end)
         self._isolation = Isolation(
             slots=slots,
             clock=counter.clock,

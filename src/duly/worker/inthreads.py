@@ -34,18 +34,11 @@ class BadArguments(Exception):
 class ThreadBodies:
     """Starts bodies in threads, from any thread, and says how they ended."""
 
-    def __init__(
-        self,
-        threads: Threads,
-        clock: Clock,
-        *,
-        conclude: Callable[[Concluded], None],
-        advance: Callable[[], None],
-    ) -> None:
+    def __init__(self, threads: Threads, clock: Clock, *, conclude: Callable[[Concluded], None]) -> None:
         self._threads = threads
         self._clock = clock
-        self._conclude = conclude
-        self._advance = advance
+        self.conclude = conclude
+        """Takes an end, still in its thread, where no interrupt reaches it any more."""
 
     def start(self, holding: Holding) -> None:
         """In the next free thread; at the end of another body, in the very thread that becomes free."""
@@ -56,11 +49,6 @@ class ThreadBodies:
     def close(self, grace: timedelta) -> list[Token]:
         """End what can be ended; returns what is stuck."""
         return self._threads.close(grace=grace)
-
-    def ended(self, ended: Concluded) -> None:
-        """Still in its thread, but no interrupt reaches it any more."""
-        self._conclude(ended)
-        self._advance()
 
     def raised(self, holding: Holding, run: Run, failure: BaseException) -> Concluded:
         """What a failure of the body means."""
@@ -106,7 +94,7 @@ class ThreadBody:
 
     def ended(self, value: Any, failure: BaseException | None) -> None:
         """No interrupt reaches it any more: a commit is not torn apart."""
-        self._bodies.ended(self._end(value, failure))
+        self._bodies.conclude(self._end(value, failure))
 
     def _end(self, value: Any, failure: BaseException | None) -> Concluded:
         holding, run = self._holding, self._run

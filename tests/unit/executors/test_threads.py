@@ -98,12 +98,14 @@ def test_a_body_sees_the_context_its_caller_bound_to_it(threads: Threads, outcom
 
 
 def test_threads_are_started_only_when_there_is_work_for_them(outcomes: Outcomes) -> None:
-    threads = Threads(8)
+    freed = threading.Semaphore(0)
+    threads = Threads(8, freed=freed.release)
     served: set[int] = set()
 
     for _ in range(5):
         threads.submit(threading.get_ident, outcomes)
         served.add(outcomes.next()[0])
+        assert freed.acquire(timeout=60)
 
     assert len(served) == 1
     assert threads.close(grace=PATIENTLY) == []
@@ -136,9 +138,11 @@ def test_bodies_that_come_together_need_not_wait_for_each_other(
     outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each finds one thread and no body; together they need two threads."""
-    threads = Threads(2)
+    freed = threading.Event()
+    threads = Threads(2, freed=freed.set)
     threads.submit(lambda: "served", outcomes)
     assert outcomes.next() == ("served", None)
+    assert freed.wait(60)
     monkeypatch.setattr(threads, "_unfinished", Together(threading.Barrier(2)))
     both = threading.Barrier(2)
 
@@ -165,25 +169,30 @@ def test_a_body_for_which_no_thread_can_be_started_is_not_taken(
         patch.setattr(threading.Thread, "start", _run_out_of_threads)
         with pytest.raises(RuntimeError, match="can't start"):
             threads.submit(lambda: "not taken", outcomes)
-    free_afterwards = threads.free
+    counted = len(threads._unfinished)  # pyright: ignore[reportPrivateUsage]
     threads.submit(lambda: "taken", outcomes)
 
-    assert free_afterwards == 2
+    assert counted == 0
     assert outcomes.next() == ("taken", None)
     assert threads.close(grace=PATIENTLY) == []
 
 
-def test_free_counts_the_threads_without_a_body(outcomes: Outcomes) -> None:
+def test_a_body_need_not_wait_for_another_whose_outcome_takes_its_time(outcomes: Outcomes) -> None:
+    """A commit, for instance."""
     threads = Threads(2)
-    go_on = threading.Event()
-    threads.submit(lambda: go_on.wait(60), outcomes)
+    commits, has_committed = threading.Event(), threading.Event()
 
-    while_running = threads.free
-    go_on.set()
-    outcomes.next()
+    def commit(_result: Any, _failure: BaseException | None) -> None:
+        commits.set()
+        has_committed.wait(60)
 
-    assert while_running == 1
-    assert threads.free == 2
+    threads.submit(lambda: None, commit)
+    assert commits.wait(60)
+    threads.submit(has_committed.is_set, outcomes)
+    is_committed = outcomes.next()[0]
+    has_committed.set()
+
+    assert not is_committed
     assert threads.close(grace=PATIENTLY) == []
 
 
@@ -346,7 +355,6 @@ def test_what_comes_while_the_pool_closes_is_called_off(
     threads.submit(lambda: "begun", outcomes)
 
     assert isinstance(outcomes.next()[1], Stopped)
-    assert threads.free == 2
 
 
 def test_all_threads_end_though_a_body_came_after_the_word_to_end(
@@ -438,7 +446,7 @@ def test_an_outcome_that_cannot_be_reported_is_the_next_callers_news(
 
 def test_an_outcome_that_cannot_be_reported_breaks_the_pool_at_once() -> None:
     failures: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
-    threads = Threads(1, failures.put)
+    threads = Threads(1, fail=failures.put)
 
     threads.submit(lambda: None, _refuse)
 
@@ -450,7 +458,7 @@ def test_a_thread_that_dies_breaks_the_pool_at_once(
     outcomes: Outcomes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
-    threads = Threads(1, failures.put)
+    threads = Threads(1, fail=failures.put)
     threads.submit(lambda: "served", outcomes)
     outcomes.next()
 
@@ -465,7 +473,7 @@ def test_a_thread_that_dies_breaks_the_pool_at_once(
 
 def test_a_pool_that_is_being_closed_breaks_for_nobody() -> None:
     failures: list[BaseException] = []
-    threads = Threads(1, failures.append)
+    threads = Threads(1, fail=failures.append)
     go_on, begun = threading.Event(), threading.Event()
 
     def body() -> None:
