@@ -31,7 +31,7 @@ from duly.worker.hand import Holding
 from duly.worker.inthreads import ThreadBodies
 from duly.worker.isolation import Isolation, needs_record, runs_in_child
 from duly.worker.onloop import LoopBodies, seat
-from duly.worker.tempo import LARGEST_BATCH
+from duly.worker.tempo import ENOUGH
 from duly.worker.transaction import Counter
 
 log = logging.getLogger("duly.worker")
@@ -117,9 +117,7 @@ class Bench:
 
     @property
     def _is_ripe(self) -> bool:
-        return bool(self._concluded) and (
-            len(self._buffer) <= self.low or len(self._concluded) >= LARGEST_BATCH
-        )
+        return bool(self._concluded) and (len(self._buffer) <= self.low or len(self._concluded) >= ENOUGH)
 
     def keep(self, holdings: list[Holding]) -> None:
         """Claims that were just lent. They start when a slot becomes free, or at the next `advance`."""

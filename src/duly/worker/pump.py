@@ -33,7 +33,7 @@ from duly.worker.lanes import Lanes
 from duly.worker.outage import backoff
 from duly.worker.rota import Rota
 from duly.worker.stock import LINGER, Stock
-from duly.worker.tempo import LARGEST_BATCH
+from duly.worker.tempo import ENOUGH
 from duly.worker.tidings import Tidings
 from duly.worker.turns import take_turns
 
@@ -156,8 +156,8 @@ class Pump:
         now = time.monotonic()
         if not self._unsettled:
             return self._wants_more and now >= self._look_at
-        is_full = len(self._unsettled) >= LARGEST_BATCH
-        return is_full or not self._stock.is_ample or now >= self._stock.lasts_until
+        is_enough = len(self._unsettled) >= ENOUGH
+        return is_enough or not self._stock.is_ample or now >= self._stock.lasts_until
 
     def _take_in(self, concluded: list[Concluded], now: float) -> None:
         """Most ends are still to be settled; some runs have done it themselves, and of some nobody knows."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LARGEST_BATCH = 500
+ENOUGH = LARGEST_BATCH // 2
+"""Ends that wait no longer for company. Where they waited for a whole batch, a quick store idled: a busy loop
+gives up the interpreter only every 5 ms, so whoever waits for the last few of them gets there late."""
 MOST_BUFFERED = 2 * LARGEST_BATCH
 """One batch to run while the store settles the last one and lends the next."""
 BUFFERED_SECONDS = 0.5

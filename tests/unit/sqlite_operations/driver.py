@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from duly.clock import Clock
-from duly.stores.drive import Counted, Operation, Row, Statement
+from duly.stores.drive import Counted, Lengthy, Operation, Row, Statement
 from duly.stores.sqlite.migrate import CREATE
 from duly.stores.sqlite.operations import Operations
 
@@ -25,6 +25,8 @@ class PlainStore(Operations):
         self.connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
         self.texts: list[str] = []
         """Every statement so far, for tests that look at query plans."""
+        self.lengthy: list[str] = []
+        """Those of them during which whoever asked does something else."""
 
     @classmethod
     def create(cls, path: Path | str, clock: Clock) -> PlainStore:
@@ -51,6 +53,8 @@ class PlainStore(Operations):
             statement = next(steps)
             while True:
                 self.texts.append(statement.text)
+                if isinstance(statement, Lengthy):
+                    self.lengthy.append(statement.text)
                 try:
                     rows = self._answer(statement)
                 except sqlite3.Error as error:

@@ -35,6 +35,17 @@ def test_a_turn_ends_and_lends_in_one_statement(store: PlainStore) -> None:
     )  # made once
 
 
+def test_whoever_takes_a_turn_does_something_else_while_it_lends(store: PlainStore) -> None:
+    """Also without ends: a worker whose loop stood still then had all its runs end before the next turn."""
+    put(store, *requests(3))
+
+    claims = store.run(store.turn([], ask(limit=1))).claimed.claims
+    without_ends, store.lengthy = store.lengthy, []
+    store.run(store.turn(done(claims), ask(limit=1)))
+
+    assert (len(without_ends), set(store.lengthy)) == (1, {SAY})
+
+
 def test_the_second_turn_of_a_connection_finds_everything_made(store: PlainStore) -> None:
     put(store, *requests(3))
     claims = lend(store, limit=1)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from duly.ids import new_nonce
 from duly.job import Claim
 from duly.stores.contract import Ask, Claimed
-from duly.stores.drive import Statement, Steps
+from duly.stores.drive import Lengthy, Statement, Steps
 from duly.stores.sqlite.operations.batch import pack, unpack
 from duly.stores.sqlite.operations.intake import absorb
 from duly.stores.sqlite.operations.lanes import SQL, read_room, serves
@@ -257,7 +257,7 @@ class Loan:
             if self._ends.can_wait:
                 yield from self._ends.settle_and_lend(loan)
             else:
-                yield Statement(SQL["lend"], loan)
+                yield Lengthy(SQL["lend"], loan)
             self._last = (rank, lent[-1][0], lent[-1][1])
             self.claims += claims
 
