@@ -94,7 +94,7 @@ CONTENDERS: Final = (
     peer("Dramatiq", REDIS, 4_000, "dramatiq[redis]", "hiredis", works=ALL),
     peer("Huey", REDIS, 4_000, *HUEY, works=ALL),
     peer("taskiq", REDIS, 3_000, "taskiq[orjson,uv]", "taskiq-redis", "hiredis"),
-    peer("SAQ", REDIS, 2_500, "saq[hiredis,redis]"),
+    peer("SAQ", REDIS, 2_500, "saq[hiredis,redis]", "typing-extensions"),
     peer("Docket", REDIS, 2_500, "pydocket", "hiredis"),
     peer("arq", REDIS, 2_000, "arq", "hiredis"),
     peer("RQ", REDIS, 1_500, "rq", "hiredis"),

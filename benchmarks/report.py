@@ -99,10 +99,11 @@ def versions(figures: Figures) -> str:
 def failures(figures: Figures) -> str:
     if not figures.failures:
         return ""
-    lines = [
-        f"- {each.system} on {each.store}, {each.work}, repetition {each.repetition}: {each.reason}"
-        for each in figures.failures
-    ]
+    works: dict[str, list[str]] = {}  # what keeps a system from starting is told once
+    for each in figures.failures:
+        which = works.setdefault(f"{each.system} on {each.store}: {each.reason}", [])
+        which.append(f"{each.work} {each.repetition}")
+    lines = [f"- {reason} ({', '.join(which)})" for reason, which in works.items()]
     return "\n".join(["### What could not be measured", "", *lines])
 
 

@@ -130,11 +130,13 @@ def test_the_table_has_figure_peer_limit_and_verdict_in_one_row() -> None:
     assert row.endswith("| yes; yes |")
 
 
-def test_a_system_that_failed_is_a_row_with_the_reason() -> None:
+def test_a_system_that_failed_is_told_once_with_the_reason() -> None:
     found = drained(1, 1, 1)
     found.failures.append(Failure(POSTGRES, "Oban", "install", 1, "NotInstalled: it needs Python 3.12"))
+    found.failures += [Failure(REDIS, "SAQ", work, 1, "Broken: no module") for work in ("bulk", "drain")]
 
-    assert "- Oban on postgres, install, repetition 1: NotInstalled: it needs Python 3.12" in report(found)
+    assert "- Oban on postgres: NotInstalled: it needs Python 3.12 (install 1)" in report(found)
+    assert "- SAQ on redis: Broken: no module (bulk 1, drain 1)" in report(found)
 
 
 def test_figures_come_back_from_their_file(tmp_path: Path) -> None:
