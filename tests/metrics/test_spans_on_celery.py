@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from celery import Celery
@@ -22,7 +23,7 @@ class Carried:
 
     def __init__(self) -> None:
         self.celery: Any = Celery("shop", broker="memory://", backend="cache+memory://", set_as_current=False)
-        self.celery.conf.task_default_queue = f"of-{id(self)}"  # the broker is the whole process's
+        self.celery.conf.task_default_queue = f"of-{uuid4()}"  # the process has one broker, which keeps all
         self.app = OnCelery(self.celery)
 
     def work(self) -> int:
