@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from json.scanner import make_scanner
 from typing import Any, Final, NoReturn, cast
 
 from duly.errors import ArgumentsTooLarge, Undecodable
@@ -22,7 +23,6 @@ _HIGH: Final = 1 << 2048  # longer numbers are tagged: interpreters may refuse m
 _LOW: Final = -_HIGH
 _SHORT: Final = 600
 """Characters in which no number that needs a tag can be written."""
-_CALL: Final = (list, dict)
 _ATOMS: Final = frozenset({str, bool, float, type(None)})
 _KINDS: Final = _ATOMS | {int}
 
@@ -48,9 +48,11 @@ def _packed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 def unpack(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The call that `pack` wrote, or Undecodable."""
     call: Any = _decode(text)
-    if call.__class__ is not list or len(call) != 2 or (type(call[0]), type(call[1])) != _CALL:
-        raise Undecodable(f"{_shown(text)} is not the text of a call, [args, kwargs].")
-    return tuple(call[0]), call[1]
+    if call.__class__ is list and len(call) == 2:
+        args, kwargs = call
+        if args.__class__ is list and kwargs.__class__ is dict:
+            return tuple(args), kwargs
+    raise Undecodable(f"{_shown(text)} is not the text of a call, [args, kwargs].")
 
 
 def pack_value(value: object, *, cap: int = CAP) -> str:
@@ -104,12 +106,14 @@ def _capped(text: str, cap: int) -> str:
 
 def _decode(text: str) -> Any:
     try:
-        decoder = _TAGGED if '"$"' in text else _PLAIN
-        if text[:1] == "[":  # a call, mostly as `pack` wrote it: half the price of looking for white space
-            value, end = decoder.raw_decode(text)
+        decoder, scan = _TAGGED if '"$"' in text else _PLAIN
+        if text[:1] == "[":  # a call, mostly as `pack` wrote it: no white space to look for
+            value, end = scan(text, 0)
             if end == len(text):
                 return value
         return decoder.decode(text)
+    except StopIteration as stop:
+        raise Undecodable(f"{_shown(text)} is not valid JSON: no value at character {stop.value}.") from None
     except RecursionError:
         raise Undecodable(f"{_shown(text)} is nested too deeply.") from None
     except (ValueError, TypeError) as complaint:
@@ -143,8 +147,16 @@ def _encoding(encoder: json.JSONEncoder) -> Callable[[Any], str]:
     return lambda value: join(written(value, 0))
 
 
+def _decoding(decoder: json.JSONDecoder) -> tuple[json.JSONDecoder, Callable[[str, int], tuple[Any, int]]]:
+    """Beside it the function that does its work, for a text that begins with what is to be read."""
+    scan: Any = make_scanner(cast(Any, decoder))
+    return decoder, scan
+
+
 _encode: Final = _encoding(
     json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 )
-_PLAIN: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number)
-_TAGGED: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number, object_hook=revive)
+_PLAIN: Final = _decoding(json.JSONDecoder(parse_float=_finite, parse_constant=_no_number))
+_TAGGED: Final = _decoding(
+    json.JSONDecoder(parse_float=_finite, parse_constant=_no_number, object_hook=revive)
+)

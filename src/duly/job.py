@@ -6,10 +6,12 @@ worker, and its *fence* is what every write by that worker must show.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, cast
 
 
 class State(StrEnum):
@@ -140,6 +142,10 @@ class Fence(NamedTuple):
     nonce: str
 
 
+_as_fence: Final[Callable[[Sequence[object]], Fence]] = partial(cast(Any, tuple).__new__, Fence)
+"""Made for every claim: `_make` takes twice as long."""
+
+
 class Claim(NamedTuple):
     """A job on loan. A tuple, since tens of thousands are made each second."""
 
@@ -167,7 +173,7 @@ class Claim(NamedTuple):
     @property
     def fence(self) -> Fence:
         """The proof to show with every write."""
-        return Fence._make(self[:3])  # made for every claim, at half the price of naming them
+        return _as_fence(self[:3])
 
     @property
     def idempotency_key(self) -> str:

@@ -19,7 +19,7 @@ from duly.durations import moment
 from duly.errors import BadRequest, DefinitionError, WrongSignature
 from duly.handle import Handle
 from duly.ids import new_id, new_ids
-from duly.job import Claim, Clash, Guard, Overlap, Request
+from duly.job import Claim, Clash, Delivery, Guard, Overlap, Request
 from duly.kinds.perpetual import Cycle
 from duly.options import Options
 from duly.reactive.change import Change, Facts
@@ -107,6 +107,8 @@ class Task(Generic[P, R, T]):
         self.is_homebound = False
         """No child process can find it, as was found out by trying."""
         self.is_async = inspect.iscoroutinefunction(function)
+        self.starts_at_once = options.delivery is not Delivery.AT_MOST_ONCE and not options.needs_process
+        """Nothing is recorded before it starts, and no process is needed for it."""
         self.inlet = find_inlet(function)
         self._signature = _asked_for(function, self.inlet)
         self._shapes: set[tuple[Any, ...]] = set()

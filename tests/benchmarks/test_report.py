@@ -117,17 +117,20 @@ def test_a_missed_goal_is_told_with_what_was_found() -> None:
 
 
 def test_the_table_has_figure_peer_limit_and_verdict_in_one_row() -> None:
-    text = report(drained(30_000, 8_000, 40_000))
+    found = drained(30_000, 8_000, 50_000)
+    found.samples.append(Sample(POSTGRES, RAW, "drain", 1, "drain, one table", 40_000))
+    text = report(found)
 
     row = next(line for line in text.splitlines() if line.startswith("| drain, jobs/s"))
     assert [cell.strip() for cell in row.split("|")[2:7]] == [
         "30,000",
         "PgQueuer 8,000",
         "3.8",
-        "40,000",
-        "75%",
+        "50,000",
+        "60%",
     ]
-    assert row.endswith("| yes; yes |")
+    assert row.endswith("| yes; yes |")  # of the loop that the goal names, which is another than the limit
+    assert "Further raw loops: drain, one table 40,000." in text
 
 
 def test_a_system_that_failed_is_told_once_with_the_reason() -> None:

@@ -122,7 +122,7 @@ def claim(store: Store, asked: Ask | None = None) -> Claimed:
     return store.run(store.claim(asked or ask()))
 
 
-def claim_all(store: Store, worker: str = "w1", *, limit: int = 100) -> list[Claim]:
+def claim_all(store: Store, worker: str = "w1", *, limit: int = 100) -> Sequence[Claim]:
     return claim(store, ask(worker, limit=limit)).claims
 
 

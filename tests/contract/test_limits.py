@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from tests.contract.arrange import (
@@ -32,7 +33,7 @@ TWO_AT_ONCE: Final = Lane(TASK, concurrency=2)
 THREE_A_MINUTE: Final = Lane(TASK, rate=Rate(3, MINUTE))
 
 
-def take(store: Store, lane: Lane, worker: str = "w1", *, free: int = 100) -> list[Claim]:
+def take(store: Store, lane: Lane, worker: str = "w1", *, free: int = 100) -> Sequence[Claim]:
     return claim(store, ask(worker, lanes=[lane, Lane("other")], free=free)).claims
 
 

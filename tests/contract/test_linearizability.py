@@ -11,7 +11,7 @@ import copy
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -43,7 +43,7 @@ class Memory:
     def __init__(self) -> None:
         self.fences: dict[tuple[str, int], Fence] = {}
 
-    def learn(self, claims: list[Claim]) -> None:
+    def learn(self, claims: Sequence[Claim]) -> None:
         self.fences.update({(claim.id, claim.epoch): claim.fence for claim in claims})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Unpack
@@ -27,7 +28,7 @@ from tests.contract.arrange import (
     tick,
 )
 
-from duly.job import Decision, Overlap, Request, State
+from duly.job import Claim, Decision, Overlap, Request, State
 from duly.lifecycle import Defer, Release, Settled, TryAgain, Verdict
 from duly.stores.contract import Order, Postpone, Store
 from duly.testing import VirtualClock
@@ -200,7 +201,7 @@ def test_queue_all_keeps_the_order_when_a_tick_has_to_run_again(
     clock.advance(SECOND)
     settle(store, first, verdict)
     later.append(put_one(store, chained(4)).id)
-    early = [] if verdict != TryAgain(SECOND, "boom") else claim_all(store)
+    early: Sequence[Claim] = [] if verdict != TryAgain(SECOND, "boom") else claim_all(store)
     clock.advance(SECOND)
 
     assert early == []

@@ -46,7 +46,8 @@ class Walk:
 
     def ask(self, making: Making) -> list[Any]:
         answers = [store.run(making(store)) for store in self.stores]
-        assert all(plain(answer) == plain(answers[0]) for answer in answers)
+        for answer in answers:
+            assert plain(answer) == plain(answers[0])
         return answers
 
     def put(self, data: st.DataObject) -> None:
@@ -80,7 +81,7 @@ class Walk:
 
 def plain(answer: Any) -> Any:
     """Without the secrets of loans, which differ."""
-    claims: list[Claim] | None = getattr(answer, "claims", None)
+    claims: Sequence[Claim] | None = getattr(answer, "claims", None)
     return answer if claims is None else answer._replace(claims=[lent._replace(nonce="") for lent in claims])
 
 

@@ -82,7 +82,7 @@ class Shop:
 
     # the worker
 
-    def claim(self, *tasks: str) -> list[Claim]:
+    def claim(self, *tasks: str) -> Sequence[Claim]:
         lanes = {task: Lane(task) for task in tasks or (TASK,)}
         ask = Ask(worker="w1", lanes=lanes, lease=LEASE, limit=1000, free=1000)
         return self.place.store.run(self.place.store.claim(ask)).claims

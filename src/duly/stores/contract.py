@@ -91,7 +91,8 @@ class Ask:
 class Claimed(NamedTuple):
     """What was lent, and when it is worth asking again (None: only when the bell rings)."""
 
-    claims: list[Claim]
+    claims: Sequence[Claim]
+    """In order; perhaps not made before somebody looks at them."""
     next_at: datetime | None
     now: datetime | None = None
     """The store's clock, so that a worker never compares `next_at` with its own."""

@@ -59,8 +59,11 @@ class Heartbeat:
         self._is_wanted = threading.Event()
         self._trusted_until = 0.0
         self._failures = 0
+        self.era: object = object()
+        """Another one whenever the lease may have been over. The beat stops what is in hand; whoever takes a
+        claim in hand later than he got it compares this with what it was before he asked."""
         self.outage = outage or Outage()
-        self.outage_ended = 0.0
+        self._outage_ended = float("-inf")
         """Monotonic time at which the store was last seen to come back."""
         self.on_order: Callable[[Order, Fence], None] | None = None
         self.on_trust: Callable[[], None] | None = None
@@ -129,12 +132,12 @@ class Heartbeat:
         except StoreBusy:
             # On SQLite somebody holds the one write lock: nobody else can take our jobs meanwhile, and
             # once it is free, those who are alive renew before anybody takes over.
-            self.outage_ended = float("inf")
+            self._outage_ended = float("inf")
             self._trusted_until = self._clock() + trusted(self._lease)
         except StoreError as error:
             self._failures += 1
             self.outage.noted(error)
-            self.outage_ended = float("inf")
+            self._outage_ended = float("inf")
             if not self.trusts_lease():
                 self._fence()
 
@@ -157,13 +160,22 @@ class Heartbeat:
 
     def _renewed(self, asked: float) -> None:
         had_trust = self.trusts_lease()
+        if not had_trust:
+            self.era = object()  # first: from here on the lease is trusted again
         self._trusted_until = asked + trusted(self._lease)
         self._failures = 0
         self.outage.over()
-        if self.outage_ended == float("inf"):
-            self.outage_ended = time.monotonic()
+        if self._outage_ended == float("inf"):
+            self._outage_ended = time.monotonic()
         if not had_trust and self.on_trust is not None:
             self.on_trust()
+
+    def may_take_over(self, now: float) -> bool:
+        """Whether those who are alive have had the time to renew since the store was last away.
+
+        Where it never was, they have: `now` is monotonic, and may begin with the machine.
+        """
+        return now - self._outage_ended > self._lease.total_seconds() / 3
 
     def _obey(self, fence: Fence, order: Order) -> None:
         holding = self._hand.get(fence)
@@ -182,6 +194,7 @@ class Heartbeat:
 
     def _fence(self) -> None:
         """The lease may have run out: stop before somebody else starts."""
+        self.era = object()  # before the look at what is in hand: who comes later sees this
         if stopped := _stop(self._hand.all()):
             log.error("the lease of %s was not renewed in time: stopping", stopped)
 

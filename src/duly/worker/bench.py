@@ -22,7 +22,6 @@ from datetime import timedelta
 from typing import Final
 
 from duly.executors.threads import Threads
-from duly.job import Delivery
 from duly.lifecycle import Release
 from duly.signals import Signal
 from duly.worker.binding import Binding
@@ -65,6 +64,8 @@ class Bench:
         self._wake = wake
         self.tell = tell
         self._lock = threading.Lock()
+        self._coming = 0
+        """Claims that were lent and are still to be taken in hand."""
         self._buffer: deque[Holding] = deque()
         self._vacant: deque[None] = deque([None] * slots)
         self._aside = 0
@@ -91,23 +92,28 @@ class Bench:
         """What ties a run to a transaction."""
         return Binding(self._counter, holding)
 
+    def strike(self, holding: Holding) -> None:
+        """Cancel a body on the loop; one in a thread can only be asked."""
+        if holding.task.is_async:
+            self._on_loop.strike(holding)
+
     # what the pump does
 
     @property
     def free(self) -> int:
         """Slots that would start a claim at once."""
-        return max(0, len(self._vacant) - len(self._buffer))
+        return max(0, len(self._vacant) - self.buffered)
 
     @property
     def buffered(self) -> int:
         """Claims that have not started."""
-        return len(self._buffer)
+        return len(self._buffer) + self._coming
 
     @property
     def is_empty(self) -> bool:
         """Nothing waits to run, runs, or has ended without being collected."""
         with self._lock:  # else what is just being looked through would be overlooked
-            is_waiting = self._buffer or self._to_begin
+            is_waiting = self._buffer or self._coming or self._to_begin
             return not (is_waiting or len(self._vacant) < self.slots or self._aside or self._concluded)
 
     @property
@@ -116,12 +122,22 @@ class Bench:
         return bool(self._to_begin) or self._is_ripe
 
     @property
+    def has_to_begin(self) -> bool:
+        """Runs wait whose start must be recorded before it happens."""
+        return bool(self._to_begin)
+
+    @property
     def _is_ripe(self) -> bool:
-        return bool(self._concluded) and (len(self._buffer) <= self.low or len(self._concluded) >= ENOUGH)
+        return bool(self._concluded) and (self.buffered <= self.low or len(self._concluded) >= ENOUGH)
+
+    def expect(self, amount: int) -> None:
+        """So many claims were just lent, and are still to be unpacked; `keep` gets them."""
+        self._coming = amount
 
     def keep(self, holdings: list[Holding]) -> None:
-        """Claims that were just lent. They start when a slot becomes free, or at the next `advance`."""
+        """Claims that were lent. They start when a slot becomes free, or at the next `advance`."""
         self._buffer.extend(holdings)
+        self._coming = 0
 
     def collect(self) -> list[Concluded]:
         """The runs that ended since the last look."""
@@ -226,9 +242,8 @@ class Bench:
         return None
 
     def _dispatch(self, holding: Holding) -> None:
-        task, options = holding.task, holding.task.options
-        is_special = holding.claim.is_suspect or options.delivery is Delivery.AT_MOST_ONCE
-        if not is_special and not options.needs_process:  # most; spelled out, since all come by here
+        task = holding.task
+        if task.starts_at_once and not holding.claim.is_suspect:  # most; all come by here
             (self._on_loop if task.is_async else self._in_threads).start(holding)
         elif needs_record(holding):
             holding.started_at = None

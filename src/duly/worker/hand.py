@@ -31,6 +31,7 @@ class Host(Protocol):
     def trusts_lease(self) -> Callable[[], bool]: ...
     def tell(self, holding: Holding, signal: Signal, /) -> None: ...
     def bind(self, holding: Holding, /) -> Binding: ...
+    def strike(self, holding: Holding, /) -> None: ...
 
 
 class Holding:
@@ -74,7 +75,7 @@ class Holding:
         self.has_begun = False  # its start was recorded in the store
         self.halt: Halt | None = None
         self.body: asyncio.Task[None] | None = None
-        """On the loop: kept here, since the loop itself would not keep it alive."""
+        """On the loop, from when it first waits: kept here, since the loop itself would not keep it alive."""
         self.stop_body: Callable[[], None] | None = None
         """Ends the body, where more is to be done than to cancel it; None before it starts and in threads."""
         self.force: Callable[[], object] | None = None
@@ -100,28 +101,22 @@ class Holding:
 
     @property
     def wait(self) -> float | None:
-        """Seconds from due to start. After a first try nobody can say: `due` stays what was asked for."""
-        claim = self.claim
-        if self.lent_at is None or self.started_at is None:
-            return None
-        if claim.attempt or claim.crashes or claim.deferrals:
-            return None
-        wait = (self.lent_at - claim.due).total_seconds() + self.started - self.taken
-        return wait if wait > 0.0 else 0.0
+        """Seconds from due to start, of a first try."""
+        return next(iter(waits_of((self,))), None)
 
     def order(self, halt: Halt) -> None:
         """Tell the run to stop. The first reason counts, except that a lost lease outranks all."""
         if self.halt is None or halt is Halt.LOST:
             self.halt = halt  # before the look at the run: who makes one looks at this after that
-        run, body = self.run, self.body  # once: another thread may let go of them
+        run = self.run  # once: another thread may let go of it
         if run is not None:
             run.is_lost = run.is_lost or halt is Halt.LOST
             run.superseded = run.superseded or halt is Halt.LOST
             run.cancelled = True
         if self.stop_body is not None:
             self.stop_body()
-        elif body is not None and run is not None:  # a task that has not begun would never end
-            body.get_loop().call_soon_threadsafe(body.cancel)
+        elif run is not None and run.is_live_here and self.host is not None:
+            self.host.strike(self)
 
     def supersede(self) -> None:
         """A newer request stands: what the run says does not count any more."""
@@ -134,6 +129,28 @@ class Holding:
         self.stop_body = act
         if self.halt is not None:
             act()
+
+
+def waits_of(holdings: Iterable[Holding]) -> list[float]:
+    """Seconds from due to start. After a first try nobody can say: `due` stays what was asked for.
+
+    Of many at once: jobs that were put together are due together, and a claim lends all of its own together.
+    """
+    waits: list[float] = []
+    lent_at: datetime | None = None
+    due: datetime | None = None
+    late = 0.0
+    for holding in holdings:
+        claim = holding.claim
+        if holding.lent_at is None or holding.started_at is None:
+            continue
+        if claim.attempt or claim.crashes or claim.deferrals:
+            continue
+        if holding.lent_at is not lent_at or claim.due is not due:
+            lent_at, due = holding.lent_at, claim.due
+            late = (lent_at - due).total_seconds()
+        waits.append(max(0.0, late + holding.started - holding.taken))
+    return waits
 
 
 class Hand:

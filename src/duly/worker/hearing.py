@@ -43,6 +43,11 @@ class Hearing:
         """Something was said."""
         return bool(self._signals)
 
+    @property
+    def has_something_to_send(self) -> bool:
+        """Said now, or put off before."""
+        return bool(self._signals or self._progress)
+
     def send(self) -> None:
         """Throttles at once, progress now and then."""
         while self._signals:

@@ -1,4 +1,4 @@
-"""Bodies on the event loop: each is a task of its own, with a context of its own.
+"""Bodies on the event loop: each with a context of its own and, once it waits, with a task of its own.
 
 The loop is called once for a whole burst of starts, and looks for the next starts once for a whole burst of
 ends: a call from another thread is a system call, and each would cost more than a short body does.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextvars import Context
 from functools import partial
+from types import coroutine
 from typing import Any
 
 from duly import codec, failpoints
@@ -24,6 +25,7 @@ from duly.worker.binding import Binding
 from duly.worker.closing import undisturbed
 from duly.worker.endings import Concluded, halted, raised_with, returned_with, undecodable
 from duly.worker.hand import Halt, Holding
+from duly.worker.shift import resumed, traces
 from duly.worker.transaction import Counter
 
 
@@ -50,6 +52,8 @@ class LoopBodies:
         self._waiting: deque[Holding] = deque()
         self._is_called = False
         self._own = Context()
+        self._kept = 0
+        """Tasks that bodies kept of the last that were made: it will be about as many the next time."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, holding: Holding) -> None:
@@ -66,18 +70,45 @@ class LoopBodies:
         except Exception as error:  # the loop would log it, and a claim stay in hand for ever
             self._fail(error)
         self._is_called = False
-        while self._waiting:
-            self._begin(self._waiting.popleft())
+        if self._waiting:
+            self._is_called = True  # once more after them: all may be kept, or cancelled before they begin
+            kept, self._kept = self._kept, 0
+            try:
+                for _ in range(min(len(self._waiting), 2 * kept + 1)):
+                    self._loop.create_task(self._shift(), context=Context())
+            except Exception as error:  # somebody's task factory that takes no context, for one
+                self._fail(error)
+            else:
+                self._loop.call_soon(self._serve, context=self._own)
 
-    def _begin(self, holding: Holding) -> None:
-        # A context of its own: the body that freed the slot must not lend this one its variables.
-        options = holding.task.options
-        if options.soft_limit is None and options.delivery is not Delivery.EXACTLY_ONCE:
-            holding.body = self._loop.create_task(self._conduct(holding), context=Context())
-            return
+    async def _shift(self) -> None:
+        """Body after body, until one keeps the task."""
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            untouched, is_kept = traces(task), False
+            for _ in range(len(self._waiting)):  # not what comes meanwhile: others want the loop too
+                if is_kept or not self._waiting:
+                    return
+                holding = self._waiting.popleft()
+                options = holding.task.options
+                if options.soft_limit is None and options.delivery is not Delivery.EXACTLY_ONCE:
+                    is_kept = await self._conduct(holding, task) or traces(task) != untouched
+                else:
+                    self._set_apart(holding)
+        except Exception as error:  # none of a body: these have become ends
+            self._fail(error)
+
+    def _set_apart(self, holding: Holding) -> None:
+        """On a task of its own from the start, where no order must reach it before it says so."""
         task = self._loop.create_task(self._conduct_carefully(holding), context=Context())
-        self._tasks.add(task)  # the loop itself would not keep it alive, and no order must reach it yet
+        self._tasks.add(task)  # the loop itself would not keep it alive
         task.add_done_callback(self._tasks.discard)
+
+    def strike(self, holding: Holding) -> None:
+        """Cancel a body that waits, from any thread; one that does not has ended before this is heard."""
+        if not self._loop.is_closed():
+            self._call(partial(_cancel, holding))
 
     def _ended(self, ended: Concluded) -> None:
         """Called in the loop; the next round begins as many as have ended in this one."""
@@ -87,22 +118,35 @@ class LoopBodies:
             self._is_called = True
             self._loop.call_soon(self._serve, context=self._own)
 
-    async def _conduct(self, holding: Holding) -> None:
-        """Where nothing can interrupt the body but a cancel, and it ends in no transaction of ours."""
-        claim = holding.claim
+    @coroutine
+    def _conduct(self, holding: Holding, task: asyncio.Task[None]) -> Generator[Any, Any, bool]:
+        """Where nothing can interrupt the body but a cancel, and it ends in no transaction of ours.
+
+        True if it had to wait: the task is its own then.
+        """
+        claim, has_waited = holding.claim, False
         try:
             args, kwargs = codec.unpack(claim.arguments)
         except DulyError as error:
             self._ended(Concluded(holding, undecodable(holding, error)))
-            return
+            return has_waited
         run = seat(holding)
         try:
             check_wanted(holding)
-            if is_unaccompanied(claim) and failpoints.armed is None:
-                current_run.set(run)  # for good: its context ends with it
-                value: Any = await holding.task.invoke(run, args, kwargs)
+            is_alone = is_unaccompanied(claim) and failpoints.armed is None
+            # A context of its own: the body before it must not lend this one its variables.
+            body, enter = (_alone if is_alone else _accompanied)(holding, run, args, kwargs), Context().run
+            try:
+                awaited = enter(body.send, None)
+            except StopIteration as stop:  # most short ones never wait
+                value: Any = stop.value
             else:
-                value = await _accompanied(holding, run, args, kwargs)
+                has_waited = True
+                holding.body = task
+                self._kept += 1
+                rest = resumed(body, enter, awaited)
+                del awaited  # the rest lets go of it when the body goes on
+                value = yield from rest
             run.end()
         except BaseException as error:
             run.end()
@@ -112,6 +156,7 @@ class LoopBodies:
         else:
             ended = returned_with(holding, run, value)
             self._ended(ended if run.bound is None else closed(run, ended))
+        return has_waited
 
     def _failed(self, holding: Holding, run: Run, error: BaseException) -> None:
         if self._is_taken_down(error):
@@ -189,6 +234,18 @@ class LoopBodies:
         """The loop may have no further round: what is to be told is told at once."""
         self._conclude(halted(holding, run, error, str(holding.halt or "its event loop went down")))
         self._advance()
+
+
+def _cancel(holding: Holding) -> None:
+    body = holding.body  # once: another thread may let go of it
+    if body is not None:
+        body.cancel()
+
+
+async def _alone(holding: Holding, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Its body, with nothing bound but its run, and for good: the context ends with it."""
+    current_run.set(run)
+    return await holding.task.invoke(run, args, kwargs)
 
 
 async def _accompanied(holding: Holding, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -25,11 +25,12 @@ from duly.worker.beat import Heartbeat
 from duly.worker.bench import EVERY, Bench
 from duly.worker.chores import Chores
 from duly.worker.doubts import sort_out
-from duly.worker.endings import Concluded, settle_alone, settlement_of
+from duly.worker.endings import Concluded, settle_alone, settlements_of
 from duly.worker.hand import Hand, Holding
 from duly.worker.hearing import Hearing
 from duly.worker.isolation import kind_of_start
 from duly.worker.lanes import Lanes
+from duly.worker.loans import Loans
 from duly.worker.outage import backoff
 from duly.worker.rota import Rota
 from duly.worker.stock import LINGER, Stock
@@ -70,6 +71,10 @@ class Pump:
         self._mishap: Exception | None = None
         """What went wrong while the store was at work."""
         self._doubtful: list[Concluded] = []
+        self._era = beat.era
+        """From before the last claim was asked for."""
+        self._asked_for_schedules = False
+        self._loans = Loans(app.tasks, hand, bench, beat)
         self._look_at = 0.0
         self._chores = Chores(app, worker)
         self._tidings = Tidings(app, self._chores.tally, bench.call_aside)
@@ -119,7 +124,7 @@ class Pump:
                 self.turn()
             except StoreError as error:
                 self._is_unsure = True
-                self._bench.advance()
+                self._loans.start()  # in hand, or they would be handed back below
                 if isinstance(error, StoreMoved):
                     self._beat.on_overtaken(error)
                 else:
@@ -131,6 +136,7 @@ class Pump:
                     self._beat.outage.over()
                     self._beat.hurry()
                 failures = 0
+        self._loans.unpack()
 
     def turn(self) -> None:
         """One round: begin, pass on what was said, settle and claim, then wait if there was nothing to do."""
@@ -141,6 +147,8 @@ class Pump:
             self._store.run(self._store.disown(self._worker, held))
             self._is_unsure = False
         self._tidings.look_who_listens()
+        if self._bench.has_to_begin or self._hearing.has_something_to_send:
+            self._loans.start()  # nothing stays packed while the store is asked about something else
         self._begin()
         self._hearing.send()
         self._take_in(self._bench.collect(), time.monotonic())
@@ -171,6 +179,7 @@ class Pump:
             else:
                 self._unsettled.append(item)
         if self._doubtful:
+            self._loans.start()
             self._sort_out()
 
     def _settled_itself(self, item: Concluded, answer: Settled) -> None:
@@ -230,9 +239,7 @@ class Pump:
     # settle and claim
 
     def _exchange(self) -> None:
-        settlements = [
-            item if isinstance(item, Settlement) else settlement_of(item) for item in self._unsettled
-        ]
+        settlements = settlements_of(self._unsettled)
         claimed: Claimed | None = None
         self._reach("before_settle")
         try:
@@ -250,6 +257,7 @@ class Pump:
 
     def _talk(self, settlements: list[Settlement]) -> tuple[list[Settled], Claimed | None]:
         if self._can_take:
+            self._era = self._beat.era
             turn = self._store.turn(settlements, self._ask())
             return self._store.run(replace(turn, meanwhile=self._try_meanwhile))
         settle = self._store.settle(self._worker, settlements)
@@ -268,9 +276,9 @@ class Pump:
     def _meanwhile(self) -> None:
         """While the store is at work: start what was lent the last time, count what was settled.
 
-        Not before: threads of one interpreter take turns, and each start would hold up the next message.
+        Not before: it would wait for us, and for each start, since threads of one interpreter take turns.
         """
-        self._bench.advance()
+        self._loans.start()
         self._tidings.count()
 
     def _reach(self, point: str) -> None:
@@ -281,8 +289,9 @@ class Pump:
                     failpoints.reached(point, item.holding.claim.task)
 
     def _ask(self) -> Ask:
-        since_outage = time.monotonic() - self._beat.outage_ended
-        lanes, limit = self._rota.next(self._room(), time.monotonic())
+        now = time.monotonic()
+        lanes, limit = self._rota.next(self._room(), now)
+        self._asked_for_schedules = any([lane.on_any_queue for lane in lanes.values()])  # noqa: C419  as below
         return Ask(
             worker=self._worker,
             lanes=lanes,
@@ -290,7 +299,7 @@ class Pump:
             limit=limit,
             free=self._bench.free,
             queues=self._lanes.queues,
-            takes_over=since_outage > self._app.settings.lease.total_seconds() / 3,
+            takes_over=self._beat.may_take_over(now),
         )
 
     def _after_settle(self, settlements: list[Settlement], answers: list[Settled]) -> None:
@@ -311,29 +320,24 @@ class Pump:
     def _after_claim(self, claimed: Claimed, *, had_settled: bool) -> None:
         taken = time.monotonic()
         self._chores.tally.set_clock(claimed.now, taken)
-        tasks, bench, now = self._app.tasks, self._bench, claimed.now
-        holdings = [
-            Holding(claim, tasks[claim.task], bench, lent_at=now, taken=taken)
-            for claim in claimed.claims
-            if claim.queue != periodic.QUEUE
-        ]
-        self._hand.take(holdings)
-        if failpoints.armed is not None:
-            for holding in holdings:
-                failpoints.reached("after_claim", holding.claim.task)
-        self._bench.keep(holdings)
-        if len(holdings) < len(claimed.claims):
+        schedules = 0
+        if self._asked_for_schedules:  # else nobody looks at the claims before they are unpacked
+            schedules = sum([claim.queue == periodic.QUEUE for claim in claimed.claims])
+        bodies = len(claimed.claims) - schedules
+        self._loans.arrive(claimed, taken=taken, era=self._era, bodies=bodies)
+        if schedules:
+            self._loans.start()
             self._unsettled.extend(take_turns(self._app, claimed))
-        was_all = self._rota.note(bodies=len(holdings), schedules=len(claimed.claims) - len(holdings))
+        was_all = self._rota.note(bodies=bodies, schedules=schedules)
         was_empty = was_all and not claimed.claims and not had_settled
         self.is_idle = was_empty and self._bench.is_empty and not self.has_unsettled
         # While bodies run nobody waits to hear that all is done, so the store's word is enough: a second look
         # after each pick-up would find what comes next no sooner, and take the processor from the body.
-        is_known = was_empty or (was_all and bool(holdings) and not self.has_unsettled)
+        is_known = was_empty or (was_all and bodies > 0 and not self.has_unsettled)
         self._look_at = time.monotonic() + (self._pause(claimed) if is_known else 0.0)
         self._take_in(self._bench.collect(), time.monotonic())
         if not self._is_time():
-            self._bench.advance()
+            self._loans.start()
 
     def _pause(self, claimed: Claimed) -> float:
         """Until something may be due, by the store's clock, or until the next look of our own accord."""
@@ -365,7 +369,7 @@ class Pump:
 
     def _keep_house(self) -> None:
         if time.monotonic() >= self._chores.next_at:
-            self._bench.advance()  # what was lent does not wait for it
+            self._loans.start()  # what was lent does not wait for it
         if self._chores.finish_due(is_draining=self.is_draining):
             self._look_at, self.is_idle = 0.0, False
 

@@ -16,7 +16,7 @@ from duly.errors import StoreError
 from duly.lifecycle import EVENTS, Done
 from duly.pulse import KEPT, KIND, Sum, packed
 from duly.stores.contract import Store
-from duly.worker.hand import Holding
+from duly.worker.hand import Holding, waits_of
 
 log = logging.getLogger("duly.worker")
 
@@ -77,8 +77,7 @@ class Tally:
         for (task, queue), lane in groupby(holdings, _lane):
             one = sums.get((task, queue, DONE)) or self._begin(sums, task, queue, DONE)
             runs = list(lane)
-            waits = [wait for run in runs if (wait := run.wait) is not None]
-            one.note_all(len(runs), waits, [settled_at - run.started for run in runs])
+            one.note_all(len(runs), waits_of(runs), [settled_at - run.started for run in runs])
 
     def _current(self) -> Sums | None:
         """Of this minute; None before the store has told its time."""

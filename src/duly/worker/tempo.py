@@ -13,7 +13,7 @@ MOST_BUFFERED = 2 * LARGEST_BATCH
 BUFFERED_SECONDS = 0.5
 """How much work may wait unstarted in this process, measured in time at the current pace."""
 
-GLIMPSE = 0.01
+GLIMPSE = 0.002
 """Seconds of which one look at the pace is made."""
 MEMORY = 0.25
 """Seconds that the pace is an average of. With a whole one, and looks of 50 ms, a burst of 5,000 short bodies

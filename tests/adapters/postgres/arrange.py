@@ -41,7 +41,7 @@ def claimed(store: Store, worker: str = "w1", *, limit: int = 100, lease: timede
     return store.run(store.claim(asking(worker, limit=limit, lease=lease)))
 
 
-def claim(store: Store, worker: str = "w1", *, limit: int = 100) -> list[Claim]:
+def claim(store: Store, worker: str = "w1", *, limit: int = 100) -> Sequence[Claim]:
     return claimed(store, worker, limit=limit).claims
 
 

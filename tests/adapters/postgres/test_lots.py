@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -47,7 +48,7 @@ def turn(store: PostgresStore, *settlements: Settlement, limit: int = 100) -> Tu
     return store.run(store.turn(settlements, asking(limit=limit)))
 
 
-def lent(store: PostgresStore, *, limit: int = 100) -> list[Claim]:
+def lent(store: PostgresStore, *, limit: int = 100) -> Sequence[Claim]:
     return turn(store, limit=limit).claimed.claims
 
 

@@ -74,7 +74,7 @@ def warm(store: PostgresStore) -> None:
     turn(store, *ended(*claim(store)))
 
 
-def lend(store: PostgresStore, amount: int) -> list[Claim]:
+def lend(store: PostgresStore, amount: int) -> Sequence[Claim]:
     put(store, *(request() for _ in range(amount)))
     return claim(store)
 

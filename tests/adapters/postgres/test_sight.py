@@ -197,7 +197,7 @@ def test_nothing_walks_over_the_runs_of_keys_since_an_old_snapshot(
     assert max(put_walked, claim_walked, settle_walked) < MANY // 4
 
 
-def sparing_claim(store: PostgresStore, asked: Ask) -> tuple[list[Claim], int]:
+def sparing_claim(store: PostgresStore, asked: Ask) -> tuple[Sequence[Claim], int]:
     """A claim, and what it walked over: the best of ten, since everything is looked at once a second."""
     put(store, *(request() for _ in range(10)))
     goes = [entries(store, store.claim(asked)) for _ in range(10)]
@@ -263,7 +263,7 @@ LIMITED = [Lane(TASK, concurrency=2)]
 
 
 def lend_one(store: PostgresStore, worker: str) -> list[Claim]:
-    return store.run(store.claim(ask(worker, limit=1, lanes=LIMITED))).claims
+    return [*store.run(store.claim(ask(worker, limit=1, lanes=LIMITED))).claims]
 
 
 def test_two_threads_that_count_at_once_keep_a_limit(store: PostgresStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -34,10 +35,10 @@ def ask(worker: str = "w1", *lanes: Lane, limit: int = 100) -> Ask:
 
 
 def lend(store: PlainStore, worker: str = "w1", *, limit: int = 100) -> list[Claim]:
-    return store.run(store.claim(ask(worker, limit=limit))).claims
+    return [*store.run(store.claim(ask(worker, limit=limit))).claims]
 
 
-def done(claims: list[Claim], verdict: Verdict | None = None) -> list[Settlement]:
+def done(claims: Sequence[Claim], verdict: Verdict | None = None) -> list[Settlement]:
     return [Settlement(claim.fence, verdict or Done()) for claim in claims]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tests.unit.sqlite_operations.arrange import TASK, ask, done, job, lend, request, requests
 from tests.unit.sqlite_operations.driver import PlainStore
 
-from duly.job import Request, State
+from duly.job import Claim, Request, State
 from duly.lifecycle import Done, Settled
 from duly.stores.contract import Lane, Settlement
 from duly.stores.sqlite.operations.exchange import PAUSE, SQL
@@ -48,7 +50,7 @@ def test_whoever_takes_a_turn_does_something_else_while_it_lends(store: PlainSto
 
 def test_the_second_turn_of_a_connection_finds_everything_made(store: PlainStore) -> None:
     put(store, *requests(3))
-    claims = lend(store, limit=1)
+    claims: Sequence[Claim] = lend(store, limit=1)
     claims = store.run(store.turn(done(claims), ask(limit=1))).claimed.claims
     store.texts.clear()
 
@@ -116,7 +118,7 @@ def test_a_result_is_kept_in_the_turn_that_ends_its_run(store: PlainStore, resul
 
 def test_where_ends_needed_decisions_the_next_turns_do_not_try_without(store: PlainStore) -> None:
     put(store, *requests(3 * PAUSE), request(key="k", priority=1))
-    claims = lend(store, limit=1)
+    claims: Sequence[Claim] = lend(store, limit=1)
     put(store, request(key="k", priority=-1))
     tried: list[bool] = []
 

@@ -55,6 +55,9 @@ class Doubtful:
     def bind(self, holding: Holding, /) -> Binding:
         raise AssertionError("nothing is bound to a body that never began")
 
+    def strike(self, holding: Holding, /) -> None:
+        raise AssertionError("a body that never began cannot be struck")
+
 
 def test_a_body_stays_outside_once_its_lease_cannot_be_trusted() -> None:
     app = Duly("memory://")

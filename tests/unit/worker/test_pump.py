@@ -7,12 +7,17 @@ import time
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.worker.arrange import card_of, no_renewal
 
-from duly import Duly
-from duly.stores.contract import Ask, Lane
+from duly import Duly, State
+from duly.clock import SystemClock
+from duly.errors import StoreUnavailable
+from duly.job import ENGINE_QUEUES
+from duly.signals import Throttle
+from duly.stores.contract import Ask, Lane, Page, Selection
 from duly.stores.drive import Operation
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import Bench
@@ -39,7 +44,7 @@ class Desk:
         self.send = send
         self.hand = Hand()
         outage = Outage()
-        beat = Heartbeat(
+        self.beat = beat = Heartbeat(
             store=app.store, card=card_of(app, "w1"), lease=LEASE, hand=self.hand, fail=_fail, outage=outage
         )
         beat.beat()
@@ -127,5 +132,106 @@ async def _check_chores(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.pump.turn()
 
     assert unstarted == [0]
-    for _ in range(10):  # let what has started end before the loop does
+    await _let_run()  # before the loop ends
+
+
+async def test_a_claim_that_is_still_packed_when_the_store_goes_away_is_not_handed_back(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an outage whatever is not in hand is handed back: else it would run here and elsewhere."""
+    with closing(Desk(url, asyncio.get_running_loop())) as desk:
+        await _check_outage(desk, monkeypatch)
+
+
+def _lend_packed(desk: Desk) -> str:
+    """A job of which the worker has only heard: it goes to the store again before it unpacks."""
+    desk.app.schedule(name="nightly", every="1d", args=("nightly",))(desk.send)
+    desk.pump.turn()
+    handle = desk.send.enqueue("a")
+    desk.send.enqueue("b")
+    _turn(desk.pump, times=3)  # schedules are seen to first
+    assert (len(desk.hand), desk.bench.buffered) == (0, 1)
+    return handle.id
+
+
+async def _check_outage(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = _lend_packed(desk)
+    answering, is_away, is_over = desk.app.store.run, iter([True]), iter([False, False, True])
+
+    def run(operation: Operation[Any]) -> Any:
+        if next(is_away, False):
+            raise StoreUnavailable("away")
+        return answering(operation)
+
+    monkeypatch.setattr(desk.app.store, "run", run)
+    desk.pump.run(lambda: next(is_over))
+
+    job = desk.app.jobs.get(job_id)
+    assert (job.state, job.epoch, len(desk.hand)) == (State.RUNNING, 1, 1)
+    await _let_run()
+    assert desk.ran == ["a"]
+
+
+async def _let_run() -> None:
+    for _ in range(10):
         await asyncio.sleep(0)
+
+
+async def test_a_claim_that_was_lost_while_it_was_packed_does_not_start(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The beat stops what is in hand, and knows nothing of the others; by now somebody else may have them."""
+    with closing(Desk(url, asyncio.get_running_loop())) as desk:
+        _lend_packed(desk)
+        later = SystemClock().boot() + 2 * LEASE.total_seconds()
+        monkeypatch.setattr(desk.beat, "_clock", lambda: later)  # a freeze, which no test can wait for
+        desk.beat.beat()
+
+        desk.pump.turn()
+
+        assert (desk.bench.buffered, len(desk.hand)) == (0, 1)  # it waits to be handed back
+        await _let_run()
+        assert desk.ran == []
+
+
+async def test_nothing_is_packed_while_the_store_is_asked_about_something_else(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Desk(url, asyncio.get_running_loop())) as desk:
+        _lend_packed(desk)
+        held, asking = list[int](), desk.app.store.run
+
+        def run(operation: Operation[Any]) -> Any:
+            held.append(len(desk.hand))
+            return asking(operation)
+
+        monkeypatch.setattr(desk.app.store, "run", run)
+        desk.pump.tell(desk.lend("c"), Throttle("send", timedelta(seconds=1), "cluster", ""))
+        held.clear()
+        desk.pump.turn()
+
+        assert held[0] == 2  # that one, and what was packed
+        await _let_run()
+
+
+async def test_a_schedule_that_leaves_the_code_while_it_is_lent_is_settled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever looks for schedules only where there are some now would keep it on loan for ever."""
+    with closing(Desk("memory://", asyncio.get_running_loop())) as desk:
+        app, asking = desk.app, desk.app.store.run
+        app.schedule(name="nightly", every="1d", args=("nightly",))(desk.send)
+
+        def run(operation: Operation[Any]) -> Any:
+            answer = asking(operation)
+            if operation.name == "turn" and answer.claimed.claims:
+                app.schedule_terms.clear()
+            return answer
+
+        monkeypatch.setattr(app.store, "run", run)
+        while app.schedule_terms:
+            desk.pump.turn()
+        _turn(desk.pump, times=2)
+
+        (job,) = app.store.run(app.store.find(Selection(queues=ENGINE_QUEUES), Page(5)))
+        assert (job.state, job.epoch) == (State.WAITING, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import chain
+from itertools import chain, repeat
 from json.encoder import encode_basestring
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +27,7 @@ from duly.lifecycle import (
     fingerprint_of,
 )
 from duly.stores.contract import Ask, Lane, Parcel, Selection, Settlement, WorkerCard
+from duly.stores.lent import Unread
 from duly.stores.redis.moment import (
     instant,
     instant_or_none,
@@ -286,12 +287,16 @@ def read_card(text: str, seen_at: int) -> WorkerCard:
     return WorkerCard(name, label, host, pid, started, tuple(queues), tuple(tasks), slots, version)
 
 
-def read_claims(lent: Sequence[Sequence[Any]], nonce: str) -> list[Claim]:
+def read_claims(lent: Sequence[Sequence[Any]], nonce: str) -> Sequence[Claim]:
     """Claims, as `show_claims` writes them: in turn what some have in common, and what is each one's own."""
-    claims: list[Claim] = []
-    for shared, each in zip(lent[::2], lent[1::2], strict=True):
-        claims += _alike(shared, each, nonce)
-    return claims
+    if not lent:
+        return []
+    amount = sum(map(len, lent[1::2])) // OWN
+    return Unread(amount, lambda: [*chain.from_iterable(map(_alike, lent[::2], lent[1::2], repeat(nonce)))])
+
+
+OWN: Final = 5
+"""Values that each claim has for itself."""
 
 
 def _alike(shared: Sequence[Any], each: Sequence[Any], nonce: str) -> list[Claim]:

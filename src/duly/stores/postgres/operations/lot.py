@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from duly.job import Claim
 from duly.stores.drive import Row
+from duly.stores.lent import Unread
 from duly.stores.postgres.operations.arrays import restored
 from duly.stores.postgres.operations.fences import prefix
 from duly.stores.postgres.operations.lanes import Book
@@ -33,7 +34,7 @@ class Lot(NamedTuple):
     moments: Sequence[int]
     """When each became ready."""
     generations: Sequence[int]
-    claims: list[Claim]
+    claims: Sequence[Claim]
 
     @classmethod
     def read(cls, rows: Sequence[Row], seed: int, book: Book) -> Lot:
@@ -65,31 +66,35 @@ def _lent_first(row: Row, seed: int, book: Book) -> Lot:
     listed = row[GENERATIONS][1:-1]
     generations = [*map(int, listed.split(","))]
     lanes, moments = _each(row[LANES], len(generations)), _each(row[MOMENTS], len(generations))
-    tracks = {number: book.track(number) for number in set(lanes)}
-    tasks = {number: track.task for number, track in tracks.items()}
-    queues = {number: track.queue for number, track in tracks.items()}
-    instants = {moment: instant(moment) for moment in set(moments)}
-    columns = zip(
-        row[IDS],
-        repeat(1),
-        _nonces(listed, seed),
-        map(tasks.__getitem__, lanes),
-        map(queues.__getitem__, lanes),
-        repeat(None),
-        generations,
-        _parted(row[ARGUMENTS]),
-        repeat(0),
-        repeat(0),
-        repeat(0),
-        repeat(0),
-        repeat(object=False),
-        map(instants.__getitem__, moments),
-        repeat(None),
-        repeat(None),
-        _parted(row[CONTEXT]),
-        strict=False,  # what is repeated has no end
-    )
-    return Lot(lanes, moments, generations, list(map(Claim._make, columns)))
+    tracks = {number: book.track(number) for number in set(row[LANES])}  # now: the book may be closed later
+
+    def claims() -> list[Claim]:
+        tasks = {number: track.task for number, track in tracks.items()}
+        queues = {number: track.queue for number, track in tracks.items()}
+        instants = {moment: instant(moment) for moment in set(moments)}
+        columns = zip(
+            row[IDS],
+            repeat(1),
+            _nonces(listed, seed),
+            map(tasks.__getitem__, lanes),
+            map(queues.__getitem__, lanes),
+            repeat(None),
+            generations,
+            _parted(row[ARGUMENTS]),
+            repeat(0),
+            repeat(0),
+            repeat(0),
+            repeat(0),
+            repeat(object=False),
+            map(instants.__getitem__, moments),
+            repeat(None),
+            repeat(None),
+            _parted(row[CONTEXT]),
+            strict=False,  # what is repeated has no end
+        )
+        return list(map(Claim._make, columns))
+
+    return Lot(lanes, moments, generations, Unread(len(generations), claims))
 
 
 def _each(told: list[int], amount: int) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 from typing import Any, Final, NamedTuple
 
 from duly.ids import new_nonce
@@ -39,12 +39,12 @@ class Candidate(NamedTuple):
     ready_at: int
     generation: int
     id: str
-    epoch: int
     arguments: str
-    due: int
     context: str
     task: str
     queue: str
+    epoch: int
+    due: int
     key: str | None
     attempt: int
     crashes: int
@@ -58,34 +58,77 @@ class Candidate(NamedTuple):
 
 
 PLAIN: Final = (None, 0, 0, 0, 0, 0, None, None, None, 0)
-"""What a job has from `key` on that was never tried and has no key; `ready` leaves it out."""
+"""What a job has from `key` on that was never lent and has no key; `ready` leaves it out."""
+NO_CONTEXT: Final = "{}"
 
 
 class Reading(NamedTuple):
-    """The first ready jobs of a track, in their order, as `ready` packs them: the last field is the rest."""
+    """The first ready jobs of a track, column by column, as `ready` packs them."""
 
     track: Track
-    rows: list[list[Any]]
-    is_plain: bool
-    """None of them has a rest."""
+    moments: list[int]
+    generations: list[int]
+    ids: list[str]
+    arguments: list[str]
+    contexts: list[str | None]
+    rests: list[list[Any] | None] | None
+    """None where every job is plain."""
+
+    @classmethod
+    def of(cls, track: Track, columns: Sequence[Any]) -> Reading:
+        """In order, as they should be already: SQLite promises none within a text."""
+        *texts, rests, uncommon = columns
+        unpacked: list[Any] = [*map(unpack, texts), unpack(rests) if uncommon else None]
+        moments, generations, *_ = unpacked
+        places = [*zip(moments, generations, strict=True)]
+        if places == sorted(places):
+            return cls(track, *unpacked)
+        order = sorted(range(len(places)), key=places.__getitem__)
+        return cls(track, *(column and [column[place] for place in order] for column in unpacked))
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """Where the last of them stands."""
+        return self.moments[-1], self.generations[-1]
+
+    def _contexts(self) -> list[str]:
+        """Most have none, of which `ready` tells nothing."""
+        return [NO_CONTEXT if context is None else context for context in self.contexts]
 
     def candidates(self) -> list[Candidate]:
         lane = (self.track.task, self.track.queue)
-        return [Candidate._make((*row[:-1], *lane, *(row[-1] or PLAIN))) for row in self.rows]
+        told = zip(self.moments, self.generations, self.ids, self.arguments, self._contexts(), strict=True)
+        rests = self.rests or repeat(None)
+        return [
+            Candidate._make((*job, *lane, *(rest or (1, job[0], *PLAIN))))
+            for job, rest in zip(told, rests, strict=False)
+        ]
 
     def claims(self, nonce: str) -> list[Claim]:
-        """Of plain ones. Spelled out and in one go: this is where a claim spends its Python."""
-        instants = _Instants()
+        """Of plain ones. In one sweep: this is where a claim spends its Python."""
         queue, task, *_ = self.track
-        return [
-            Claim._make(
-                (
-                    job_id, epoch, nonce, task, queue, None, generation, arguments, 0, 0, 0, 0, False,
-                    instants[due], None, None, context,
-                )
-            )
-            for _, generation, job_id, epoch, arguments, due, context, _ in self.rows
-        ]  # fmt: skip
+        instants = {moment: instant(moment) for moment in set(self.moments)}
+        columns = zip(
+            self.ids,
+            repeat(1),
+            repeat(nonce),
+            repeat(task),
+            repeat(queue),
+            repeat(None),
+            self.generations,
+            self.arguments,
+            repeat(0),
+            repeat(0),
+            repeat(0),
+            repeat(0),
+            repeat(object=False),
+            map(instants.__getitem__, self.moments),
+            repeat(None),
+            repeat(None),
+            self._contexts(),
+            strict=False,  # what is repeated has no end
+        )
+        return list(map(Claim._make, columns))
 
 
 def claim(world: World, ask: Ask, ends: Ends | None = None) -> Steps[Claimed]:
@@ -182,21 +225,18 @@ class Loan:
             share = self._share(track, len(tracks))
             reading = yield from self._read(track, share)
             readings.append(reading)
-            if len(reading.rows) == share:  # another may lie beyond: nothing later is surely next
-                last = reading.rows[-1]
-                horizon = min(horizon or (last[0], last[1]), (last[0], last[1]))
-        if len(readings) == 1 and readings[0].is_plain and self._room.left(tracks[0].task) is None:
-            yield from self._write(rank, readings[0].rows, readings[0].claims(self._nonce))
+            if len(reading.ids) == share:  # another may lie beyond: nothing later is surely next
+                horizon = min(horizon or reading.last, reading.last)
+        if len(readings) == 1 and readings[0].rests is None and self._room.left(tracks[0].task) is None:
+            yield from self._lend_plain(rank, readings[0])
         else:
             rows = sorted(chain.from_iterable(reading.candidates() for reading in readings))
             yield from self._serve(rank, [row for row in rows if horizon is None or row[:2] <= horizon])
         return [] if horizon is None else tracks
 
     def _read(self, track: Track, share: int) -> Steps[Reading]:
-        ((text, uncommon),) = yield Statement(SQL["ready"], self._range(track, share))
-        rows = unpack(text)
-        rows.sort()  # as it should be already: SQLite promises no order within one text
-        return Reading(track, rows, is_plain=not uncommon)
+        (columns,) = yield Statement(SQL["ready"], self._range(track, share))
+        return Reading.of(track, columns)
 
     def _share(self, track: Track, tracks: int) -> int:
         wanted = self._ask.limit - len(self.claims)
@@ -246,20 +286,24 @@ class Loan:
         return Counter(dict(found))
 
     def _lend(self, rank: int, lent: Sequence[Candidate]) -> Steps[None]:
-        self._serials += [((rank, *row[:2]), row.serial) for row in lent if row.serial is not None]
-        yield from self._write(rank, lent, _claims(lent, self._nonce))
-
-    def _write(self, rank: int, lent: Sequence[Sequence[Any]], claims: list[Claim]) -> Steps[None]:
-        """Of a row only its place is looked at: when it was ready, its generation."""
         if lent:
-            generations = pack([row[1] for row in lent])
-            loan = {"generations": generations, "nonce": self._nonce, "worker": self._ask.worker}
-            if self._ends.can_wait:
-                yield from self._ends.settle_and_lend(loan)
-            else:
-                yield Lengthy(SQL["lend"], loan)
-            self._last = (rank, lent[-1][0], lent[-1][1])
-            self.claims += claims
+            self._serials += [((rank, *row[:2]), row.serial) for row in lent if row.serial is not None]
+            yield from self._write([row.generation for row in lent])
+            self._last = (rank, *lent[-1][:2])
+            self.claims += _claims(lent, self._nonce)
+
+    def _lend_plain(self, rank: int, reading: Reading) -> Steps[None]:
+        if reading.ids:
+            yield from self._write(reading.generations)
+            self._last = (rank, *reading.last)
+            self.claims += reading.claims(self._nonce)
+
+    def _write(self, generations: Sequence[int]) -> Steps[None]:
+        loan = {"generations": pack(generations), "nonce": self._nonce, "worker": self._ask.worker}
+        if self._ends.can_wait:
+            yield from self._ends.settle_and_lend(loan)
+        else:
+            yield Lengthy(SQL["lend"], loan)
 
     def _park_refused(self, ready: Sequence[Track]) -> Steps[None]:
         """In lanes that may start nothing now, jobs behind a run leave the ready set all the same."""

@@ -16,17 +16,17 @@ cross join duly_job as job indexed by duly_job_running
 group by task.value
 
 -- name: ready
--- One text for all of them, and how many are not plain: a row that comes back by itself gives up the interpreter
+-- A text for each column, and how many jobs are not plain: a row that comes back by itself gives up the interpreter
 -- and takes it again, which beside a busy thread cost ten times as much as the row. What is plain in most jobs
 -- travels together, or not at all.
-select json_group_array(
-        json_array(ready_at, generation, id, epoch, arguments, due, context, json(rest))),
-    count(rest)
+select json_group_array(ready_at), json_group_array(generation), json_group_array(id), json_group_array(arguments),
+    json_group_array(context), json_group_array(json(rest)), count(rest)
 from (
-    select ready_at, generation, id, epoch + 1 as epoch, arguments, due, context,
-        iif(serial is null and key is null and attempt + crashes + deferrals + cycle + is_suspect = 0
-                and tick is null and first_failure is null, null,
-            json_array(key, attempt, crashes, deferrals, cycle, is_suspect, tick, first_failure, serial, per_key)
+    select ready_at, generation, id, arguments, nullif(context, '{}') as context,
+        iif(serial is null and key is null and epoch + attempt + crashes + deferrals + cycle + is_suspect = 0
+                and due = ready_at and tick is null and first_failure is null, null,
+            json_array(epoch + 1, due, key, attempt, crashes, deferrals, cycle, is_suspect, tick, first_failure,
+                serial, per_key)
         ) as rest
     from duly_job indexed by duly_job_ready
     where state = 'waiting' and is_parked = 0 and queue = :queue and task = :task and rank = :rank
