@@ -70,7 +70,7 @@ class Side:
         lanes = {lane.task: lane for lane in self.lanes}
         return Ask(worker, lanes, LEASE, limit=limit, free=limit)
 
-    def claim(self, limit: int) -> list[Claim]:
+    def claim(self, limit: int) -> Sequence[Claim]:
         return self.store.run(self.store.claim(self.ask(limit))).claims
 
     def settle(self, claims: Sequence[Claim]) -> None:
@@ -78,7 +78,7 @@ class Side:
 
     def work_off(self, amount: int) -> None:
         """Put, run and finish jobs, as a busy worker does."""
-        claims: list[Claim] = []
+        claims: Sequence[Claim] = []
         for start in range(0, amount, BULK):
             self.put(min(BULK, amount - start))
             turned = self.store.run(self.store.turn(ended(claims), self.ask(BULK)))

@@ -56,13 +56,13 @@ class Contender:
 
 
 def duly(store: str, works: tuple[str, ...]) -> Contender:
-    return Contender(DULY, store, "benchmarks.duly_adapter", 120_000, works=works)
+    return Contender(DULY, store, "benchmarks.duly_adapter", 240_000, works=works)
 
 
 def raw(store: str, works: tuple[str, ...] = LIMITS) -> Contender:
     packages = ("psycopg[binary]", "asyncpg", "redis", "hiredis")
     module = "sqlite" if store == ROLLBACK else store
-    return Contender(RAW, store, f"benchmarks.raw.{module}", 60_000, packages, works)
+    return Contender(RAW, store, f"benchmarks.raw.{module}", 240_000, packages, works)
 
 
 def peer(

@@ -58,7 +58,7 @@ class Filling:
     numbers: Iterator[int]
 
     def fill(self, mix: Mix) -> None:
-        claims: list[Claim] = []
+        claims: Sequence[Claim] = []
         for start in range(0, mix.ended, BULK):
             self.put(min(BULK, mix.ended - start))
             claims = self.store.run(self.store.turn(ended(claims), self.ask())).claimed.claims

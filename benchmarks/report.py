@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.contenders import DULY, DURABILITY, STORES
+from benchmarks.contenders import DULY, DURABILITY, RAW, STORES
 from benchmarks.figures import NAMES, Figures, Name, Spread
 from benchmarks.goals import GOALS, Goal, ratio
 
@@ -31,7 +31,13 @@ def repetitions(figures: Figures) -> str:
 def section(figures: Figures, store: str) -> str:
     """One store: its goals first, then everybody."""
     head = f"### {DURABILITY[store]}"
-    return f"{head}\n\n{table(HEAD, list(rows(figures, store)))}\n\n{everybody(figures, store)}"
+    parts = [
+        head,
+        table(HEAD, list(rows(figures, store))),
+        further(figures, store),
+        everybody(figures, store),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def rows(figures: Figures, store: str) -> Iterator[Sequence[str]]:
@@ -54,6 +60,17 @@ def row(figures: Figures, store: str, name: Name, own: Spread) -> Sequence[str]:
         "; ".join(map(str, goals)) or NOTHING,
         "; ".join(verdict(goal, figures, store) for goal in goals) or NOTHING,
     )
+
+
+def further(figures: Figures, store: str) -> str:
+    """Raw loops beside the limits, which some goals name."""
+    found = [
+        f"{name.title} {spread(raw, name)}"
+        for name in NAMES.values()
+        if (raw := figures.spread(store, RAW, name.title)) is not None
+        and figures.spread(store, DULY, name.title) is None
+    ]
+    return f"Further raw loops: {'; '.join(found)}." if found else ""
 
 
 def goals_of(store: str, name: str) -> list[Goal]:

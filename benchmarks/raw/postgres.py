@@ -1,4 +1,8 @@
-"""What PostgreSQL allows, on Duly's layout: ready, running and ended as narrow rows around a wide one."""
+"""What PostgreSQL allows, on one table, as most queues have it, and on several, as Duly has them.
+
+On one: an insert that a worker can find, and a loop that in one statement deletes what is done and marks the
+next. On several, narrow ones around a wide one: such a loop with a history of what has ended.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,32 @@ SCHEMA: Final = (
     "create table running (id bigint primary key, worker integer not null, epoch integer not null)",
     "create table ended (id bigint primary key, finished_at bigint not null, worker integer not null)",
     "create table effect (number integer not null)",
+    "create table single (id bigint generated always as identity primary key, queue text not null,"
+    " task text not null, arguments jsonb not null, status smallint not null default 0,"
+    " attempt integer not null default 0, run_at timestamptz not null default now(), done_at timestamptz)",
+    "create index single_ready on single (queue, run_at, id) where status = 0",
 )
-INSERT: Final = "insert into job (queue, task, arguments) values ('q', 'noop', %s)"
+INSERT: Final = "insert into single (queue, task, arguments) values ('q', 'noop', %s) returning id"
 COPY: Final = "copy job (queue, task, arguments) from stdin"
 FILL: Final = """
 with made as (
     insert into job (queue, task, arguments) select 'q', 'noop', number::text from unnest(%s::int[]) as number
     returning id)
 insert into ready select 1, 0, id from made
+"""
+FILL_SINGLE: Final = """
+insert into single (queue, task, arguments)
+select 'q', 'noop', number::text::jsonb from unnest(%s::int[]) as number
+"""
+TURN_SINGLE: Final = f"""
+with done as (
+    delete from single where id = any ($1::bigint[])
+), next as (
+    select id from single where queue = 'q' and status = 0 and run_at <= now()
+    order by run_at, id limit {BATCH} for update skip locked
+)
+update single set status = 1, attempt = attempt + 1 from next where single.id = next.id
+returning single.id, single.arguments, single.task, single.attempt
 """
 TURN: Final = f"""
 with gone as (
@@ -78,7 +100,7 @@ class Peer:
         if self.task == "wake":
             self.cursor.execute("select pg_notify('bell', %s)", (str(number),))
         else:
-            self.cursor.execute(INSERT, (str(number),))
+            self.cursor.execute(INSERT, (str(number),)).fetchone()
 
     def bulk(self, numbers: Sequence[int]) -> None:
         with self.connection.transaction(), self.cursor.copy(COPY) as copy:
@@ -86,11 +108,28 @@ class Peer:
                 copy.write_row(("q", "noop", str(number)))
 
     def fill(self, numbers: Sequence[int]) -> None:
-        self.cursor.execute(FILL, (list(numbers),))
+        self.cursor.execute(FILL_SINGLE if is_on_one_table() else FILL, (list(numbers),))
 
     def worker(self) -> None:
         works = {"wake": wake, "effect": have_effects}
-        asyncio.run(works.get(self.task, drain)())
+        asyncio.run(works.get(self.task, drain_one_table if is_on_one_table() else drain)())
+
+
+def is_on_one_table() -> bool:
+    return place.variant() == "one table"
+
+
+async def drain_one_table() -> None:
+    stamp = given().stamper()
+    connection: Any = await asyncpg.connect(place.url())
+    turn, ids = await connection.prepare(TURN_SINGLE), list[int]()
+    while True:
+        rows = await turn.fetch(ids)
+        for row in rows:
+            stamp(int(row[1]))
+        ids = [row[0] for row in rows]
+        if not rows:
+            await asyncio.sleep(0.001)
 
 
 async def connect() -> Any:

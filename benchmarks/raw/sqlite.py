@@ -21,9 +21,15 @@ create table ready (lane integer not null, ready_at integer not null, id integer
 create table running (id integer primary key, worker integer not null, epoch integer not null);
 create table ended (id integer primary key, finished_at integer not null, worker integer not null);
 create table effect (number integer not null);
+create table single (id integer primary key, queue text not null, task text not null, arguments text not null,
+    status integer not null default 0, attempt integer not null default 0, run_at integer not null,
+    done_at integer);
+create index single_ready on single (queue, run_at, id) where status = 0;
 """
 JOURNAL: Final = "delete" if "journal=rollback" in place.url() else "wal"
 INSERT: Final = "insert into job (queue, task, arguments) values ('q', 'noop', ?)"
+PUT: Final = "insert into single (queue, task, arguments, run_at) values ('q', 'noop', ?, ?)"
+"""One that a worker can find."""
 PICK: Final = f"""
 select ready.id, job.arguments from ready join job on job.id = ready.id
 where lane = 1 and ready_at = 0 order by ready.id limit {BATCH}
@@ -57,7 +63,7 @@ class Peer:
         if self.task == "wake":
             self.bell.sendto(str(number).encode(), bell())
         else:
-            self.connection.execute(INSERT, (str(number),))
+            self.connection.execute(PUT, (str(number), time.time_ns() // 1000))
 
     def bulk(self, numbers: Sequence[int]) -> None:
         self.connection.execute("begin immediate")
