@@ -220,3 +220,15 @@ def test_a_job_that_somebody_moves_to_a_new_lane_meanwhile_is_found_there(
     (placed,) = store.run(held_up(store.put([request(KEY)]), "moment", move))
 
     assert (placed.id, placed.decision) == (standing.id, Decision.KEPT)
+
+
+def test_a_table_that_is_being_analysed_keeps_no_new_task_out(
+    store: PostgresStore, connection: psycopg.Connection, schema: str
+) -> None:
+    """As a vacuum does for as long as it takes: its lock waits for writers of the table, and they for it."""
+    connection.execute(sql.SQL("analyze {}").format(sql.Identifier(schema, "lane")))
+
+    [placed] = put(store, request(task="new"))
+    connection.rollback()
+
+    assert placed.decision is Decision.CREATED

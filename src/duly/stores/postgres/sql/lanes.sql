@@ -2,7 +2,8 @@
 -- rising order, and never taken back.
 
 -- name: serialise
-lock table {schema}.lane in share row exclusive mode
+-- Not a lock of the table: a vacuum of it, or a person's ANALYZE, would keep new lanes out.
+select pg_advisory_xact_lock(hashtextextended('duly lane', '{literal}.lane'::regclass::oid::int8))
 
 -- name: make
 insert into {schema}.lane (queue, task, priority)

@@ -1,8 +1,8 @@
 -- reaction: which tasks follow which tables, by which definition.
 
 -- name: alone
--- Whoever brings or tends a definition is the only one to do so.
-lock table {schema}.definition in share row exclusive mode
+-- Whoever brings or tends a definition is the only one to do so; a vacuum of its table is in nobody's way.
+select pg_advisory_xact_lock(hashtextextended('duly definition', '{literal}.definition'::regclass::oid::int8))
 
 -- name: in_force
 select number, definition, mark, version, heard_at, condition, source, scan
