@@ -49,7 +49,8 @@ class Operation(Generic[T]):
     """What the caller does while the store is at work, where a driver can tell: never more than is quick, and
     perhaps not at all or again, with another try. In Python one waits for one's own threads, too."""
     is_light: bool = field(default=False, kw_only=True)
-    """Its first statement is all it does, or changes nothing: an SQLite store need not be able to undo it."""
+    """Its first statement is `Counted`, and all it does unless it changes nothing: an SQLite store need not
+    be able to undo it, nor begin a transaction for it."""
 
 
 def together(name: str, first: Operation[Any], second: Operation[Any]) -> Operation[tuple[Any, Any]]:

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Final
 
-from duly.stores.drive import Operation, Statement, Steps
+from duly.stores.drive import Counted, Operation, Statement, Steps
 from duly.stores.tables.migrations import Migration, parse
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (
@@ -34,6 +34,19 @@ def add(text: str, *, before: Callable[[], object] = lambda: None) -> Operation[
         return number
 
     return Operation(f"add {text}", steps)
+
+
+def add_lightly(text: str) -> Operation[str]:
+    """Insert a note in one statement; one that is there already is asked for in a second."""
+
+    def steps() -> Steps[str]:
+        ((count, _),) = yield Counted("insert or ignore into duly_note (text) values (?)", (text,))
+        if count:
+            return "new"
+        found = yield Statement("select text from duly_note where text = ?", (text,))
+        return f"{found[0][0]} was there"
+
+    return Operation(f"add {text}", steps, is_light=True)
 
 
 def add_then_raise(text: str) -> Operation[None]:

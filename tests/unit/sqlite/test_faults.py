@@ -6,14 +6,17 @@ import logging
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.sqlite.conftest import OpenDriver
-from tests.unit.sqlite.notes import MIGRATIONS, add, ask, texts
+from tests.unit.sqlite.notes import MIGRATIONS, add, add_lightly, ask, texts
 
 from duly.errors import StoreBusy, StoreError, StoreUnavailable
+from duly.stores.drive import Operation
 from duly.stores.sqlite import opening
 from duly.stores.sqlite.driver import Driver
 from duly.stores.sqlite.faults import check_build, file_system, network_warning
@@ -62,23 +65,32 @@ def test_a_damaged_file_is_found_when_it_is_opened(path: str, open_driver: OpenD
     assert path in opening_fails(path, "is damaged")
 
 
-def test_a_file_that_was_deleted_is_not_written_to(driver: Driver, path: str) -> None:
+@pytest.mark.parametrize("added", [add, add_lightly])
+def test_a_file_that_was_deleted_is_not_written_to(
+    driver: Driver, path: str, added: Callable[[str], Operation[Any]]
+) -> None:
     driver.run(add("one"))
     os.unlink(path)
 
     with pytest.raises(StoreUnavailable, match="was deleted while it was in use"):
-        driver.run(add("two"))
+        driver.run(added("two"))
 
     assert not os.path.exists(path)
 
 
-def test_a_file_that_was_replaced_is_not_written_to(driver: Driver, path: str) -> None:
+@pytest.mark.parametrize("added", [add, add_lightly])
+def test_a_file_that_was_replaced_is_not_written_to(
+    driver: Driver, path: str, added: Callable[[str], Operation[Any]]
+) -> None:
     driver.run(add("one"))
+    log = Path(path + "-wal").read_bytes()
     shutil.copy(path, path + ".restored")
     os.replace(path + ".restored", path)
 
     with pytest.raises(StoreUnavailable, match="was replaced by another file"):
-        driver.run(add("two"))
+        driver.run(added("two"))
+
+    assert Path(path + "-wal").read_bytes() == log, "the log would be read as that of the other file"
 
 
 def test_a_file_that_goes_away_during_a_commit_fails_that_commit(driver: Driver, path: str) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from itertools import count
 
 import pytest
 from tests.unit.sqlite.conftest import OpenDriver
@@ -213,10 +214,23 @@ def test_a_log_that_grows_fast_is_written_back_early(pair: Pair, path: str) -> N
     checkpointer = Checkpointer(writer, second, path)
 
     writer.execute("insert into duly_note values (1, hex(randomblob(?)))", (module.GROWTH_BETWEEN,))
-    checkpointer.after_commit()
-    checkpointer.after_commit()
+    for _ in range(2 * module.COMMITS_UNSEEN):
+        checkpointer.after_commit()
 
     assert len(statements) == 1
+
+
+def test_the_log_is_not_looked_at_after_each_commit(
+    pair: Pair, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpointer = Checkpointer(*pair, path)
+    sizes = count(start=0)
+    monkeypatch.setattr(checkpointer, "log_size", lambda: next(sizes))
+
+    for _ in range(3 * module.COMMITS_UNSEEN):
+        checkpointer.after_commit()
+
+    assert next(sizes) == 3
 
 
 def test_a_reader_that_pins_a_huge_log_is_mentioned_once(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.unit.sqlite.conftest import OpenDriver, until
-from tests.unit.sqlite.notes import add, add_then_raise, ask, ruin, seen_from_outside, texts
+from tests.unit.sqlite.notes import add, add_lightly, add_then_raise, ask, ruin, seen_from_outside, texts
 
 from duly.errors import SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
 from duly.stores.drive import Lengthy, Operation, Statement, Steps
@@ -70,6 +70,72 @@ def crowd(driver: Driver, threads: ThreadPoolExecutor) -> Iterator[Crowd]:
     made = Crowd(driver, threads)
     yield made
     made.let_go()
+
+
+def test_a_light_one_of_a_lone_caller_begins_no_transaction(
+    driver: Driver, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.run(add("first"))
+    monkeypatch.setattr(batch, "begin_immediate", lambda *_: pytest.fail("it began one"))
+
+    assert driver.run(add_lightly("light")) == "new"
+
+    assert seen_from_outside(path) == ["first", "light"]
+
+
+def test_a_light_one_that_changes_nothing_goes_on_in_a_transaction(driver: Driver, path: str) -> None:
+    driver.run(add("first"))
+
+    assert driver.run(add_lightly("first")) == "first was there"
+
+    assert seen_from_outside(path) == ["first"]
+
+
+def test_a_light_one_waits_for_another_process(
+    driver: Driver, path: str, file_lock: FileLock, threads: ThreadPoolExecutor
+) -> None:
+    driver.run(add("first"))
+    file_lock.acquire()
+
+    written = threads.submit(driver.run, add_lightly("light"))
+    until(lambda: driver.queued == 1)
+    file_lock.release()
+
+    assert written.result() == "new"
+    assert seen_from_outside(path) == ["first", "light"]
+
+
+def test_a_light_one_waits_for_a_connection_that_knows_nothing_of_the_lock(
+    driver: Driver, path: str, threads: ThreadPoolExecutor
+) -> None:
+    driver.run(add("first"))
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as stranger:
+        stranger.execute("begin immediate")
+        written = threads.submit(driver.run, add_lightly("light"))
+        until(lambda: driver.queued == 1)
+        stranger.execute("commit")
+
+        assert written.result() == "new"
+
+    assert seen_from_outside(path) == ["first", "light"]
+
+
+def test_a_light_one_that_fails_says_why(driver: Driver, path: str) -> None:
+    driver.run(add("first"))
+    with closing(sqlite3.connect(path)) as stranger:
+        stranger.execute("drop table duly_note")
+
+    with pytest.raises(SchemaMismatch, match="no table duly_note"):
+        driver.run(add_lightly("light"))
+
+
+def test_a_light_one_of_a_crowd_shares_its_commit(crowd: Crowd, path: str) -> None:
+    joined = [crowd.join(add_lightly("one")), crowd.join(add_lightly("two")), crowd.join(add_lightly("one"))]
+
+    crowd.let_go()
+
+    assert [each.result() for each in joined] == ["new", "new", "one was there"]
+    assert seen_from_outside(path) == ["leader", "one", "two"]
 
 
 def test_a_write_is_committed_when_it_returns(driver: Driver, path: str) -> None:

@@ -118,6 +118,21 @@ def perform(
         return result
 
 
+def perform_alone(connection: sqlite3.Connection, operation: Operation[T], spell: Spell) -> tuple[T] | None:
+    """A light operation as one statement that commits itself; None where that changed nothing."""
+    steps = operation.steps()
+    statement = next(steps)
+    rows = _answer(connection.cursor(), spell(statement.text), statement)
+    if not rows[0][0]:
+        steps.close()
+        return None
+    try:
+        steps.send(rows)
+    except StopIteration as stop:
+        return (stop.value,)
+    raise AssertionError(f"{operation.name} is not light: it goes on after its first statement")
+
+
 def _answer(cursor: sqlite3.Cursor, text: str, statement: Statement) -> list[Row]:
     cursor.execute(text, statement.parameters)
     return [(cursor.rowcount, cursor.lastrowid)] if type(statement) is Counted else cursor.fetchall()

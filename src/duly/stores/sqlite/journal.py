@@ -25,6 +25,10 @@ BACKPORTED: Final[dict[tuple[int, int], int]] = {(3, 44): 6, (3, 50): 7}
 COMMITS_BETWEEN: Final = 256
 """About a thousand pages of single requests: what SQLite itself would wait for."""
 GROWTH_BETWEEN: Final = 4 * 2**20
+COMMITS_UNSEEN: Final = 16
+"""Commits after which the length of the log is looked at. Linux gives the next write to a file that was
+looked at a time of its own, and some file systems put that on the disk with each commit, which took a quarter
+longer for it."""
 SIZE_KEPT: Final = 16 * 2**20
 """A restarted log longer than this is cut. Below it the file keeps its length, because a commit that
 need not extend the file takes half the time."""
@@ -120,6 +124,8 @@ class Checkpointer:
     def after_commit(self) -> None:
         """Count a commit; every so often write back."""
         self._commits += 1
+        if self._commits % COMMITS_UNSEEN:
+            return
         if self._commits >= COMMITS_BETWEEN or self.log_size() > self._mark + GROWTH_BETWEEN:
             self.write_back()
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from datetime import timedelta
 
 from duly.stores.sqlite.address import Address, Mode
@@ -27,11 +25,17 @@ class Pen:
         self._second: sqlite3.Connection | None = None
         self._checkpointer: Checkpointer | None = None
 
-    @contextmanager
-    def taken(self) -> Generator[sqlite3.Connection, None, None]:
+    def __enter__(self) -> sqlite3.Connection:
         """The handle, for as long as the block lasts."""
-        with self._in_hand:
-            yield self._connection or self._open()
+        self._in_hand.acquire()
+        try:
+            return self._connection or self._open()
+        except BaseException:
+            self._in_hand.release()
+            raise
+
+    def __exit__(self, *failure: object) -> None:
+        self._in_hand.release()
 
     def after_commit(self) -> None:
         """Write the log back every so often. The pen is in hand, the file lock held."""

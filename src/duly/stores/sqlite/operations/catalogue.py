@@ -53,9 +53,10 @@ from duly.stores.sqlite.operations.put import put
 from duly.stores.sqlite.operations.renew import begin, disown, renew, report
 from duly.stores.sqlite.operations.search import search as find_text
 from duly.stores.sqlite.operations.select import counted
-from duly.stores.sqlite.operations.swift import Lone, lone, put_alone
+from duly.stores.sqlite.operations.swift import Lone, Mould, lone, put_alone
 from duly.stores.sqlite.operations.world import World
 from duly.stores.tables.haste import Haste
+from duly.stores.tables.instants import stamp
 
 T = TypeVar("T")
 
@@ -67,6 +68,8 @@ class Operations:
         self._clock = clock
         self._boot_id = boot_id
         self._haste = Haste(first=PAUSE, longest=PAUSE)
+        self._mould: Mould | None = None
+        """Of the request that was put last."""
         self.level: int | None = None
         """The schema this code is made for; None where nobody keeps count."""
 
@@ -77,14 +80,15 @@ class Operations:
             yield from absorb(world)
             return (yield from put(world, requests))
 
-        if (request := lone(requests)) is None:
+        if (request := lone(requests, self._mould)) is None:
             requests = at_hand(requests)
             return self._writing("put", act)
+        self._mould = request.mould
         return Operation("put", lambda: self._put_alone(request, act), is_light=True)
 
     def _put_alone(self, request: Lone, act: Callable[[World], Steps[list[Placed]]]) -> Steps[list[Placed]]:
-        world = self._world()
-        return put_alone(world, request, self.level, lambda: entered("put", world, act, self.level))
+        now = stamp(self._clock.now())
+        return put_alone(request, now, self.level, lambda: entered("put", self._world(), act, self.level))
 
     def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         return self._writing("offer", lambda world: offer(world, requests))

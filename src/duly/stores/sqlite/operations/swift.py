@@ -7,7 +7,7 @@ way of all others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from duly.bundle import Bundle
 from duly.job import Decision, Request
@@ -15,41 +15,67 @@ from duly.stores.contract import Placed
 from duly.stores.drive import Counted, Steps
 from duly.stores.sqlite.operations.arrivals import arrived, columns
 from duly.stores.sqlite.operations.texts import statements
-from duly.stores.sqlite.operations.world import World
 from duly.stores.tables.requests import FORMAT
+from duly.stores.tables.texts import numbered
 
-SQL = statements("swift")
+INSERT, _NAMES = numbered(statements("swift")["insert"])
+OWN: Final = 6
+"""Values that each request brings: id, arguments, created_at, due, expires_at and level stand first."""
 
 
 class Lone(NamedTuple):
     """A request that can meet nobody, in the parts of which a bundle has it: making one whole costs 6 µs."""
 
-    pattern: Request
+    mould: Mould
     id: str
     arguments: str
 
-    def columns(self, world: World, level: int | None) -> dict[str, Any]:
-        """The row that it becomes, and what its insertion looks at."""
-        own = {"id": self.id, "arguments": self.arguments, "level": level, "format": FORMAT}
-        return columns(arrived(self.pattern, world.now)) | own
+
+class Mould:
+    """The row that requests of one pattern become, but for what is their own: kept from call to call."""
+
+    __slots__ = ("_is_prompt", "_shared", "meets_nobody", "pattern")
+
+    def __init__(self, pattern: Request) -> None:
+        self.pattern = pattern
+        self.meets_nobody = pattern.lane_of_serial is None
+        """No request of the pattern can find another in its way."""
+        shared = columns(arrived(pattern, 0)) | {"format": FORMAT}
+        self._shared = tuple(plain(shared[name]) for name in _NAMES[OWN:])
+        self._is_prompt = not any((pattern.run_after, pattern.delay, pattern.expires_after))
+
+    def values(self, request: Lone, now: int, level: int | None) -> tuple[Any, ...]:
+        """What the insertion of one takes, in its order."""
+        due, expires_at = now, None
+        if not self._is_prompt:
+            arrival = arrived(self.pattern, now)
+            due, expires_at = arrival.due, arrival.expires_at
+        return request.id, request.arguments, now, due, expires_at, level, *self._shared
 
 
-def lone(requests: Sequence[Request]) -> Lone | None:
-    """The only request, if it can meet nobody."""
+def plain(value: Any) -> Any:
+    """A word of an enumeration as text, since SQLite's module first asks what to make of anything else."""
+    return str(value) if isinstance(value, str) else value
+
+
+def lone(requests: Sequence[Request], mould: Mould | None) -> Lone | None:
+    """The only request, if it can meet nobody; in the mould of the last one if that fits."""
     if len(requests) != 1:
         return None
     if isinstance(requests, Bundle):
-        found = Lone(requests.pattern, requests.ids[0], requests.arguments[0])
+        pattern, job_id, arguments = requests.pattern, requests.ids[0], requests.arguments[0]
     else:
-        found = Lone(requests[0], requests[0].id, requests[0].arguments)
-    return found if found.pattern.lane_of_serial is None else None
+        pattern, job_id, arguments = requests[0], requests[0].id, requests[0].arguments
+    if mould is None or mould.pattern is not pattern:
+        mould = Mould(pattern)
+    return Lone(mould, job_id, arguments) if mould.meets_nobody else None
 
 
 def put_alone(
-    world: World, request: Lone, level: int | None, otherwise: Callable[[], Steps[list[Placed]]]
+    request: Lone, now: int, level: int | None, otherwise: Callable[[], Steps[list[Placed]]]
 ) -> Steps[list[Placed]]:
     """Store it at once, or as others are."""
-    ((stored, generation),) = yield Counted(SQL["insert"], request.columns(world, level))
+    ((stored, generation),) = yield Counted(INSERT, request.mould.values(request, now, level))
     if stored:
         return [Placed(request.id, generation, Decision.CREATED)]
     return (yield from otherwise())

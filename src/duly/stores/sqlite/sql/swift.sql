@@ -5,16 +5,14 @@
 -- name: insert
 -- One that was stored before is ignored; so is any where things are not as they mostly are, since `entered` is null
 -- then. Values, not a selection: that would gather its rows aside first, which takes half as long again.
-insert or ignore into duly_job (generation, entered, id, arguments, task, queue, rank, ready_at, due, created_at, key,
-    serial, per_key, overlap, delivery, perpetual, keep_done, keep_failed, expires_at, expires_after,
-    tick, context)
-values (
+insert or ignore into duly_job (id, arguments, created_at, ready_at, due, expires_at, generation, entered, task, queue,
+    rank, key, serial, per_key, overlap, delivery, perpetual, keep_done, keep_failed, expires_after, tick, context)
+values (:id, :arguments, :created_at, :due, :due, :expires_at,
     1 + max((select value from duly_counter where name = 'number'), coalesce((select max(generation) from duly_job), 0)),
-    iif(not exists (select 1 from duly_house)
-            and not exists (select 1 from duly_intake indexed by duly_intake_unread where set_aside < :format)
-            and (:level is null or (select max(oldest_code) from duly_schema) <= :level),
+    iif((:level is null or (select max(oldest_code) from duly_schema) <= :level)
+            and not exists (select 1 from duly_house)
+            and not exists (select 1 from duly_intake indexed by duly_intake_unread where set_aside < :format),
         1 + max((select value from duly_counter where name = 'number'), coalesce((select max(generation) from duly_job), 0)),
         null),
-    :id, :arguments, :task, :queue, :rank, :due, :due, :created_at, :key, :serial,
-    :per_key, :overlap, :delivery, :perpetual, :keep_done, :keep_failed, :expires_at, :expires_after,
-    :tick, :context)
+    :task, :queue, :rank, :key, :serial, :per_key, :overlap, :delivery, :perpetual, :keep_done, :keep_failed,
+    :expires_after, :tick, :context)
