@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 import time
@@ -14,6 +15,7 @@ from tests.stories.arrange import PATIENCE, Gate, ended, events, in_state, run_a
 from tests.stories.effects import Effects
 
 from duly import Duly, Run, SoftLimitExceeded
+from duly.stores.sqlite import journal
 
 LEASE = 4.0
 
@@ -28,6 +30,26 @@ def app(tmp_path: Path) -> Duly:
 @pytest.fixture
 def table(app: Duly) -> Effects:
     return Effects(app.settings.url, "effects")
+
+
+def test_commits_of_bodies_are_written_back_as_the_engines_are(
+    app: Duly, table: Effects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = 100
+    monkeypatch.setattr(journal, "COMMITS_BETWEEN", journal.COMMITS_UNSEEN)
+    size = functools.partial(os.path.getsize, tmp_path / "duly.db-wal")
+    sizes: list[int] = []
+
+    @app.task(delivery="exactly_once")
+    def charge(run: Run, amount: int) -> None:
+        table.add(run.connection, amount)
+        sizes.append(size())
+
+    charge.enqueue_many([((amount,), {}) for amount in range(bodies)])
+    run_all(app)
+
+    assert len(table.all()) == bodies
+    assert sizes[-1] < 2 * sizes[journal.COMMITS_UNSEEN], "the log is used again, not made ever longer"
 
 
 def test_a_body_that_holds_the_file_for_longer_than_a_lease_runs_once(app: Duly, table: Effects) -> None:

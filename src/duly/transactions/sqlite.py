@@ -159,7 +159,7 @@ class SqliteTransaction:
         while True:
             try:
                 self._connection.say(COMMIT)
-                return self._turn.end()  # at once: on a loop the rest may have to wait for who wants to write
+                break
             except sqlite3.Error as error:
                 if not self._connection.in_transaction:
                     raise CommitUnknown(str(error)) from error
@@ -167,6 +167,8 @@ class SqliteTransaction:
                 if not is_busy(error) or not may_wait():
                     raise
             pause_briefly()
+        self._source.after_commit()
+        self._turn.end()  # at once: on a loop the rest may have to wait for who wants to write
 
     def roll_back(self) -> None:
         if self._connection.in_transaction:
@@ -214,6 +216,11 @@ class SqliteSource:
     def finishing(self, settlement: Settlement) -> Operation[bool]:
         """What ends a run that is simply done."""
         return self._store.finish(settlement)
+
+    def after_commit(self) -> None:
+        """Nobody else sees to the log where bodies write more than the engine: it would grow, and be slow."""
+        with suppress(sqlite3.Error):  # what was committed stays in the log, for others to write back
+            self._store.after_commit()
 
     async def alend(self, run_id: str) -> Any:
         """The same for an event loop, in a thread of its own."""

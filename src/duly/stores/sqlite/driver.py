@@ -203,6 +203,11 @@ class Driver:
         """The same, in this thread: a connection of the sqlite3 module belongs to the one that uses it."""
         return self.run_on(connection, operation)
 
+    def after_commit(self) -> None:
+        """See to the log after a commit that was none of ours, by whoever has the turn to write."""
+        if self._desk is not None and self._desk.pid == os.getpid():
+            self._desk.after_commit()
+
     def _mutes_callers(self) -> bool:
         return self._opened is not None and self._opened.journal.mutes_callers
 
