@@ -24,6 +24,8 @@ create table duly_tally (
 -- The generation is the number of the row, so that "newest first" is the order of the table itself.
 -- `entered` is the generation it was created with: it names the job in duly_history and never changes.
 -- `rank` is the priority with its sign turned round: index and comparison go one way.
+-- With an `event`, the row is also the last line of the job's history: an end at `finished_at` of the run that began
+-- at `started_at`. Most jobs have no other, and a line apart is two more pages to write.
 create table duly_job (
     generation integer primary key,
     id text not null unique,
@@ -64,6 +66,8 @@ create table duly_job (
     superseded_by text,
     wish text,
     finished_at integer,
+    event text,
+    started_at integer,
     forget_at integer,
     result_until integer,
     reason text not null default '',

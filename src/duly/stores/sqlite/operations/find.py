@@ -54,10 +54,11 @@ def _leases(world: World, workers: set[str]) -> Steps[dict[str, int]]:
 
 
 def histories_of(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
-    """The lines of each job, by the generation it was created with."""
+    """The lines of each job, by the generation it was created with; its row may tell the last of them."""
     found = yield Statement(SQL["history"], {"jobs": pack([row.entered for row in rows])})
+    told = [_told(row) for row in rows if row.event is not None]
     histories: dict[int, list[HistoryLine]] = {row.entered: [] for row in rows}
-    for job, at, event, epoch, generation, attempt, worker, started_at, note in found:
+    for job, at, event, epoch, generation, attempt, worker, started_at, note in (*found, *told):
         line = HistoryLine(
             at=instant(at),
             event=event,
@@ -70,6 +71,11 @@ def histories_of(rows: Sequence[Row]) -> Steps[dict[int, list[HistoryLine]]]:
         )
         histories[job].append(line)
     return histories
+
+
+def _told(row: Row) -> tuple[Any, ...]:
+    end = (row.epoch, row.generation, row.attempt, row.worker, row.started_at)
+    return row.entered, row.finished_at, row.event, *end, ""
 
 
 def _pending(selection: Selection) -> Steps[list[Job]]:

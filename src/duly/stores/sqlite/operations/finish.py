@@ -1,7 +1,7 @@
 """finish: end one run that is simply done, in the transaction of its effects.
 
-An exactly-once run ends alone, so what a batch of ends shares (reading the notice, taking in the intake, a
-mark in the history) would be paid by each of them: those looks are conditions of the one update here. Code
+An exactly-once run ends alone, so what a batch of ends shares (reading the notice, taking in the intake)
+would be paid by each of them: those looks are conditions of the one update here. Code
 that is too old for the schema may end what it runs, here as in `settle`.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from duly.lifecycle import Done
 from duly.stores.contract import Settlement
-from duly.stores.drive import Statement, Steps
+from duly.stores.drive import Counted, Steps
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
 from duly.stores.tables.instants import span, stamp_or_none
@@ -25,23 +25,8 @@ def finish(world: World, settlement: Settlement) -> Steps[bool]:
     verdict = settlement.verdict
     if not isinstance(verdict, Done) or settlement.then:
         return False
-    found = yield Statement(SQL["finish"], _end(world, settlement, verdict))
-    if not found:
-        return False
-    job, generation, attempt, worker = found[0]
-    yield Statement(
-        SQL["note"],
-        {
-            "job": job,
-            "at": world.now,
-            "epoch": settlement.fence.epoch,
-            "generation": generation,
-            "attempt": attempt,
-            "worker": worker,
-            "started_at": stamp_or_none(settlement.started_at),
-        },
-    )
-    return True
+    ((count, _),) = yield Counted(SQL["finish"], _end(world, settlement, verdict))
+    return bool(count)
 
 
 def _end(world: World, settlement: Settlement, verdict: Done) -> dict[str, Any]:
@@ -51,6 +36,7 @@ def _end(world: World, settlement: Settlement, verdict: Done) -> dict[str, Any]:
         "epoch": epoch,
         "nonce": nonce,
         "now": world.now,
+        "started_at": stamp_or_none(settlement.started_at),
         "result": verdict.result,
         "kept_for": span(verdict.keep_result) if verdict.keep_result else None,
         "format": FORMAT,

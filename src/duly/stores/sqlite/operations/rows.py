@@ -59,6 +59,9 @@ class Row:
     error: str | None
     fingerprint: str | None
     failed_at: int | None
+    event: str | None
+    """The last line of its history, where the row tells that itself."""
+    started_at: int | None
 
     def __post_init__(self) -> None:
         self.state = State(self.state)

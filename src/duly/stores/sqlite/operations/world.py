@@ -83,11 +83,13 @@ class World:
 
     def reopen(self, row: Row) -> Steps[None]:
         """An ended job is about to change: it gets a new generation."""
+        yield from self._write_down(row)
         following = yield from self.draw()
         yield Statement(SQL["renumber"], {"generation": row.generation, "next": following})
         row.generation = following
 
     def note(self, row: Row, event: str, note: str = "", *, started_at: int | None = None) -> Steps[None]:
+        yield from self._write_down(row)
         yield Statement(
             SQL["note"],
             {
@@ -102,6 +104,13 @@ class World:
                 "note": note,
             },
         )
+
+    def _write_down(self, row: Row) -> Steps[None]:
+        """A last line that the row itself tells gets one in the history, where others can follow it."""
+        if row.event is not None:
+            row.event = row.started_at = None
+            yield Statement(SQL["write_down"], {"generation": row.generation})
+            yield Statement(SQL["told"], {"generation": row.generation})
 
     def finish(self, row: Row, event: str, reason: str) -> Steps[None]:
         """A terminal move. Whoever waits parked behind this serial may now be promoted."""

@@ -1,11 +1,12 @@
 -- finish: end one run that is simply done, as the last words of the transaction of its effects.
--- Two statements instead of the six of settle; whatever needs a decision changes nothing here and is settled there.
+-- One statement instead of the five of settle; whatever needs a decision changes nothing here and is settled there.
 
 -- name: finish
 -- Fence, notice and intake are looked at where the row is written: nobody can come in between.
 update duly_job
-set state = 'done', reason = '', finished_at = :now, forget_at = :now + keep_done, error = null,
-    error_folded = null, fingerprint = null, failed_at = null, result = :result, result_until = :now + :kept_for
+set state = 'done', reason = '', finished_at = :now, event = 'done', started_at = :started_at,
+    forget_at = :now + keep_done, error = null, error_folded = null, fingerprint = null, failed_at = null,
+    result = :result, result_until = :now + :kept_for
 where id = :id and state = 'running' and epoch = :epoch and nonce = :nonce
     and superseded_by is null and wish is null
     and (serial is null or not exists (
@@ -14,8 +15,3 @@ where id = :id and state = 'running' and epoch = :epoch and nonce = :nonce
             and other.state = 'waiting'))
     and not exists (select 1 from duly_house)
     and not exists (select 1 from duly_intake indexed by duly_intake_unread where set_aside < :format)
-returning entered, generation, attempt, worker
-
--- name: note
-insert into duly_history (job, at, event, epoch, generation, attempt, worker, started_at, note)
-values (:job, :at, 'done', :epoch, :generation, :attempt, :worker, :started_at, '')

@@ -6,7 +6,7 @@ select generation, id, entered, task, queue, rank, state, is_parked, ready_at, d
     worker, attempt, crashes, deferrals, cycle, is_suspect, has_begun, began_isolated, key, serial, per_key,
     overlap, delivery, perpetual, keep_done, keep_failed, expires_at, expires_after, tick, first_failure,
     superseded_by, wish, finished_at, forget_at, result_until, reason, context, arguments, progress, result, error,
-    fingerprint, failed_at
+    fingerprint, failed_at, event, started_at
 from duly_job
 where id = :id
 
@@ -15,7 +15,7 @@ select generation, id, entered, task, queue, rank, state, is_parked, ready_at, d
     worker, attempt, crashes, deferrals, cycle, is_suspect, has_begun, began_isolated, key, serial, per_key,
     overlap, delivery, perpetual, keep_done, keep_failed, expires_at, expires_after, tick, first_failure,
     superseded_by, wish, finished_at, forget_at, result_until, reason, context, arguments, progress, result, error,
-    fingerprint, failed_at
+    fingerprint, failed_at, event, started_at
 from duly_job
 where generation in (select value from json_each(:generations))
 
@@ -28,7 +28,7 @@ set queue = :queue, rank = :rank, state = :state, is_parked = :is_parked, ready_
     first_failure = :first_failure, superseded_by = :superseded_by, wish = :wish, finished_at = :finished_at,
     forget_at = :forget_at, result_until = :result_until, reason = :reason, context = :context, arguments = :arguments,
     progress = :progress, result = :result, error = :error, error_folded = :error_folded,
-    fingerprint = :fingerprint, failed_at = :failed_at
+    fingerprint = :fingerprint, failed_at = :failed_at, event = :event, started_at = :started_at
 where generation = :generation
 
 -- name: renumber
@@ -37,6 +37,15 @@ update duly_job set generation = :next where generation = :generation
 -- name: note
 insert into duly_history (job, at, event, epoch, generation, attempt, worker, started_at, note)
 values (:job, :at, :event, :epoch, :generation, :attempt, :worker, :started_at, :note)
+
+-- name: write_down
+-- The line that the row tells, before it tells another story or is not the last any more.
+insert into duly_history (job, at, event, epoch, generation, attempt, worker, started_at, note)
+select entered, finished_at, event, epoch, generation, attempt, worker, started_at, ''
+from duly_job where generation = :generation and event is not null
+
+-- name: told
+update duly_job set event = null, started_at = null where generation = :generation
 
 -- name: remove
 delete from duly_job where generation = :generation
