@@ -36,6 +36,7 @@ NAMES: Final = {
         Name("exactly once", "jobs/s"),
         Name("exactly once, 1 connection", "jobs/s"),
         Name("drain, 1,000 queued", "jobs/s"),
+        Name("drain, 5,000 queued", "jobs/s"),
         Name("drain, 20,000 queued", "jobs/s"),
         Name("drain, 200,000 queued", "jobs/s"),
         Name("drain, 1,000,000 queued", "jobs/s"),

@@ -160,7 +160,7 @@ GOALS: Final = (
     most(TimesPeer("pick-up p50"), 1),
     most(Over("pick-up p99", "pick-up p50"), 5),
     most(Own("due: first"), 50),
-    least(Over("due: rate", "drain"), 0.8),
+    least(Over("due: rate", "drain, 5,000 queued"), 0.8),
     most(Own("idle: processor"), 0.5),
     most(Own("idle: statements"), 2, POSTGRES, REDIS),
     most(Own("idle: memory"), 45),

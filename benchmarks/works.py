@@ -35,8 +35,8 @@ PROMPT: Final = 300
 DUE: Final = 5_000
 IDLE: Final = 30.0
 """Seconds: what is done twice a minute is in it once."""
-BACKLOGS: Final = {1_000: 5, 20_000: 1, 200_000: 1, 1_000_000: 1}
-"""How much is queued, and how often: the smallest is over too soon to be trusted once."""
+BACKLOGS: Final = {1_000: 5, DUE: 5, 20_000: 1, 200_000: 1, 1_000_000: 1}
+"""How much is queued, and how often: the short ones several times. One is as long as a burst."""
 SCHEDULES: Final = 1_000
 TICKS: Final = 5
 SWING: Final = 20
