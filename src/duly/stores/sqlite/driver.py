@@ -204,9 +204,10 @@ class Driver:
         return self.run_on(connection, operation)
 
     def after_commit(self) -> None:
-        """See to the log after a commit that was none of ours, by whoever has the turn to write."""
-        if self._desk is not None and self._desk.pid == os.getpid():
-            self._desk.after_commit()
+        """See to the log after a commit that was none of ours. Who calls has opened us, and has the turn."""
+        desk = self._desk
+        if desk is not None:
+            desk.after_commit()
 
     def _mutes_callers(self) -> bool:
         return self._opened is not None and self._opened.journal.mutes_callers
