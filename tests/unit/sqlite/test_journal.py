@@ -220,6 +220,22 @@ def test_a_log_that_grows_fast_is_written_back_early(pair: Pair, path: str) -> N
     assert len(statements) == 1
 
 
+def test_a_log_that_grows_in_one_commit_is_looked_at_after_it(pair: Pair, path: str) -> None:
+    writer, second = pair
+    statements: list[str] = []
+    second.set_trace_callback(statements.append)
+    checkpointer = Checkpointer(writer, second, path)
+
+    writer.execute(
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < ?) "
+        "insert into duly_note (text) select i || hex(randomblob(10000)) from n",
+        (module.CHANGES_UNSEEN,),
+    )
+    checkpointer.after_commit()
+
+    assert len(statements) == 1
+
+
 def test_the_log_is_not_looked_at_after_each_commit(
     pair: Pair, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

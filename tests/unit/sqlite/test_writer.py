@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
@@ -17,9 +17,10 @@ from tests.unit.sqlite.notes import add, add_lightly, add_then_raise, ask, ruin,
 
 from duly.errors import SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
 from duly.stores.drive import Lengthy, Operation, Statement, Steps
-from duly.stores.sqlite import batch
+from duly.stores.sqlite import batch, journal
 from duly.stores.sqlite.driver import Driver
 from duly.stores.sqlite.filelock import FileLock
+from duly.stores.sqlite.journal import Checkpointer
 
 SHORT = timedelta(milliseconds=300)
 
@@ -127,6 +128,46 @@ def test_a_light_one_that_fails_says_why(driver: Driver, path: str) -> None:
 
     with pytest.raises(SchemaMismatch, match="no table duly_note"):
         driver.run(add_lightly("light"))
+
+
+@pytest.mark.parametrize("added", [add, add_lightly])
+def test_what_an_interrupt_left_open_is_undone_before_anything_is_stored(
+    driver: Driver, path: str, monkeypatch: pytest.MonkeyPatch, added: Callable[[str], Operation[Any]]
+) -> None:
+    driver.run(add("first"))
+    monkeypatch.setattr(journal, "COMMITS_BETWEEN", 1)
+    monkeypatch.setattr(journal, "COMMITS_UNSEEN", 1)
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(Checkpointer, "_has_lock", begin_and_be_interrupted)
+        interrupted.setattr(Checkpointer, "_let_go", lambda _: None)
+        with pytest.raises(KeyboardInterrupt):
+            driver.run(add_lightly("second"))
+    driver.run(added("third"))
+
+    assert seen_from_outside(path) == ["first", "second", "third"]
+
+
+def begin_and_be_interrupted(checkpointer: Checkpointer) -> bool:
+    checkpointer._writer.execute("begin immediate")
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_in_a_write_back_leaves_the_file_to_others(
+    driver: Driver, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "COMMITS_BETWEEN", 1)
+    monkeypatch.setattr(journal, "COMMITS_UNSEEN", 1)
+    monkeypatch.setattr(Checkpointer, "_has_lock", begin_and_be_interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        driver.run(add_lightly("light"))
+
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as stranger:
+        stranger.execute("begin immediate")
+    file_lock = FileLock(path + "-duly.lock")
+    assert file_lock.try_acquire()
+    file_lock.close()
 
 
 def test_a_light_one_of_a_crowd_shares_its_commit(crowd: Crowd, path: str) -> None:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import pytest
 from tests.unit.sqlite_operations.arrange import SECOND, job, lend, request, requests
 from tests.unit.sqlite_operations.driver import PlainStore
 
 import duly.stores.sqlite.operations.put as module
 from duly.job import Decision, Request
+
+
+class Queue(str, Enum):  # noqa: UP042  as people wrote them before there was StrEnum
+    MAIL = "mail"
+
+
+@pytest.mark.parametrize("amount", [1, 2])
+def test_a_word_of_an_enumeration_is_stored_as_what_it_stands_for(store: PlainStore, amount: int) -> None:
+    wanted = requests(amount, queue=Queue.MAIL)
+
+    store.run(store.put(wanted))
+
+    assert [job(store, each.id).queue for each in wanted] == ["mail"] * amount
 
 
 def generations(store: PlainStore, wanted: list[Request]) -> list[int]:

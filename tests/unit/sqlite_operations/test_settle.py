@@ -10,7 +10,7 @@ from tests.unit.sqlite_operations.driver import PlainStore
 
 from duly.job import State
 from duly.lifecycle import Done, Fail, Settled, TryAgain
-from duly.stores.contract import Cancel, Lane, Revive, Selection, Settlement
+from duly.stores.contract import Cancel, Lane, Selection, Settlement
 from duly.testing import VirtualClock
 
 
@@ -46,41 +46,6 @@ def test_results_stay_with_their_jobs(store: PlainStore, clock: VirtualClock, re
     clock.advance(10 * SECOND)
     store.run(store.prune(0))
     assert job(store, claims[1].id).result is None
-
-
-def lines(store: PlainStore) -> list[str]:
-    return [event for (event,) in store.connection.execute("select event from duly_history order by number")]
-
-
-def test_what_is_simply_done_needs_no_line_beside_its_row(store: PlainStore, clock: VirtualClock) -> None:
-    store.run(store.put(requests(3)))
-    claims = lend(store)
-    began = clock.now()
-
-    store.run(store.settle("w1", [Settlement(claim.fence, Done(), began) for claim in claims]))
-
-    assert lines(store) == []
-    (line,) = job(store, claims[0].id).history
-    assert (line.event, line.epoch, line.worker, line.started_at) == ("done", 1, "w1", began)
-
-
-def test_a_line_that_a_row_told_stays_before_those_that_follow_it(store: PlainStore) -> None:
-    store.run(store.put([request()]))
-    (first,) = lend(store)
-    store.run(store.settle("w1", done([first])))
-    store.run(store.settle("w1", [Settlement(first.fence._replace(nonce="stale"), Done())]))
-    store.run(store.amend(Selection(ids=(first.id,)), Revive(), by="ann"))
-    (second,) = lend(store)
-
-    store.run(store.settle("w1", done([second])))
-
-    found = job(store, first.id)
-    assert [line.event for line in found.history] == ["done", "refused", "revive", "done"]
-    assert [line.generation for line in found.history] == [
-        *[first.generation] * 2,
-        *[second.generation] * 2,
-    ]
-    assert lines(store) == ["done", "refused", "revive"]
 
 
 def test_a_result_that_is_said_again_changes_nothing(store: PlainStore) -> None:

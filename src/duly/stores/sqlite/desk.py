@@ -68,7 +68,7 @@ class Desk:
 
     def after_commit(self) -> None:
         """Count a commit of a body, and write the log back every so often. The file lock is held."""
-        with self._pen:
+        with self._pen.in_hand:
             self._pen.after_commit()
 
     def close(self) -> None:

@@ -26,9 +26,10 @@ COMMITS_BETWEEN: Final = 256
 """About a thousand pages of single requests: what SQLite itself would wait for."""
 GROWTH_BETWEEN: Final = 4 * 2**20
 COMMITS_UNSEEN: Final = 16
-"""Commits after which the length of the log is looked at. Linux gives the next write to a file that was
-looked at a time of its own, and some file systems put that on the disk with each commit, which took a quarter
-longer for it."""
+CHANGES_UNSEEN: Final = 250
+"""Commits, or changed rows, after which the length of the log is looked at. Linux gives the next write to a
+file that was looked at a time of its own, and some file systems put that on the disk with each commit, which
+took a quarter longer for it."""
 SIZE_KEPT: Final = 16 * 2**20
 """A restarted log longer than this is cut. Below it the file keeps its length, because a commit that
 need not extend the file takes half the time."""
@@ -111,6 +112,7 @@ class Checkpointer:
         self._path = path
         self._log_path = path + "-wal"
         self._commits = 0
+        self._changes = writer.total_changes
         self._mark = self.log_size()
         self._has_warned = False
 
@@ -124,8 +126,10 @@ class Checkpointer:
     def after_commit(self) -> None:
         """Count a commit; every so often write back."""
         self._commits += 1
-        if self._commits % COMMITS_UNSEEN:
+        changes = self._writer.total_changes
+        if self._commits % COMMITS_UNSEEN and changes < self._changes + CHANGES_UNSEEN:
             return
+        self._changes = changes
         if self._commits >= COMMITS_BETWEEN or self.log_size() > self._mark + GROWTH_BETWEEN:
             self.write_back()
 
@@ -133,19 +137,28 @@ class Checkpointer:
         """Copy what readers allow; false when somebody else is writing just now."""
         self._commits = 0
         try:
-            self._writer.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error:
-            return False  # a caller's transaction; there will be another commit to try after
-        try:
+            if not self._has_lock():
+                return False  # a caller's transaction; there will be another commit to try after
             _, frames, copied = self._second.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:
             # Nothing is lost: what was committed stays in the log.
             _log.warning("The log of %s could not be written back: %s", self._path, error)
             return False
         finally:
-            self._writer.execute("ROLLBACK")
+            self._let_go()
         self._note(is_complete=frames == copied)
         return True
+
+    def _has_lock(self) -> bool:
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error:
+            return False
+        return True
+
+    def _let_go(self) -> None:
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")
 
     def _note(self, *, is_complete: bool) -> None:
         size = self.log_size()

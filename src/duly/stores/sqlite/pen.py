@@ -20,22 +20,20 @@ class Pen:
     def __init__(self, address: Address, mode: Mode) -> None:
         self._address = address
         self._mode = mode
-        self._in_hand = threading.Lock()
+        self.in_hand = threading.Lock()
+        """Held by whoever uses the handle: the lock itself, since an interrupt could come between it and any
+        words of ours around it."""
         self._connection: sqlite3.Connection | None = None
         self._second: sqlite3.Connection | None = None
         self._checkpointer: Checkpointer | None = None
 
-    def __enter__(self) -> sqlite3.Connection:
-        """The handle, for as long as the block lasts."""
-        self._in_hand.acquire()
-        try:
-            return self._connection or self._open()
-        except BaseException:
-            self._in_hand.release()
-            raise
-
-    def __exit__(self, *failure: object) -> None:
-        self._in_hand.release()
+    @property
+    def handle(self) -> sqlite3.Connection:
+        """For whoever has it in hand. What an interrupt left half done there was acknowledged to nobody."""
+        connection = self._connection or self._open()
+        if connection.in_transaction:
+            connection.rollback()
+        return connection
 
     def after_commit(self) -> None:
         """Write the log back every so often. The pen is in hand, the file lock held."""
@@ -44,23 +42,23 @@ class Pen:
 
     def write_back(self) -> None:
         """Write the log back now. The file lock is held."""
-        with self._in_hand:
+        with self.in_hand:
             if self._checkpointer is not None:
                 self._checkpointer.write_back()
 
     def close(self) -> None:
-        with self._in_hand:
+        with self.in_hand:
             self._close()
 
     def rest(self, patience: timedelta) -> bool:
         """Have no handle open until `resume`; false if a batch would not end in time."""
-        if not self._in_hand.acquire(timeout=patience.total_seconds()):
+        if not self.in_hand.acquire(timeout=patience.total_seconds()):
             return False
         self._close()
         return True
 
     def resume(self) -> None:
-        self._in_hand.release()
+        self.in_hand.release()
 
     def abandon(self) -> None:
         """In a forked child that inherited the handles after all."""

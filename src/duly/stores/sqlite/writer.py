@@ -164,32 +164,37 @@ class Writer:
 
         So it does after an error, too: with the same id, nothing is stored twice.
         """
-        with self._mutex:
-            if self._has_leader or self._is_closed:
-                return None
-            self._has_leader = True
+        leads = False
         try:
-            if not self._lock.try_acquire():
-                return None
-            try:
-                return self._written_alone(operation)
-            finally:
-                self._lock.release()
+            with self._mutex:
+                if self._has_leader or self._is_closed:
+                    return None
+                self._has_leader = leads = True
+            return self._written_alone(operation) if self._lock.try_acquire() else None
         finally:
-            self._pass_on()
+            if leads:
+                try:
+                    self._lock.release()  # also where an interrupt hid whether we had it
+                finally:
+                    self._pass_on()
 
     def _written_alone(self, operation: Operation[T]) -> tuple[T] | None:
-        try:
-            with self._pen as connection:
-                self._identity.verify()
-                written = perform_alone(connection, operation, self._spell)
-                if written:
+        with self._pen.in_hand:
+            written = self._tried_alone(operation)
+            if written:
+                with suppress(sqlite3.Error):  # what was committed stays in the log, for others to write back
                     self._pen.after_commit()
-        except (sqlite3.Error, StoreUnavailable):
-            return None
         if written:
             self._identity.verify()
         return written
+
+    def _tried_alone(self, operation: Operation[T]) -> tuple[T] | None:
+        try:
+            connection = self._pen.handle
+            self._identity.verify()
+            return perform_alone(connection, operation, self._spell)
+        except (sqlite3.Error, StoreUnavailable):
+            return None
 
     # Leading.
 
@@ -227,8 +232,8 @@ class Writer:
         told: list[Ticket] = []
         try:
             if self._queue:  # those who asked may have given up meanwhile
-                with self._pen as connection:
-                    self._carry(connection, own, may_wait, told)
+                with self._pen.in_hand:
+                    self._carry(self._pen.handle, own, may_wait, told)
         except (sqlite3.Error, StoreUnavailable) as error:
             # Nothing can be written at all, so nobody need wait for it.
             while ticket := self.take(joins=False):

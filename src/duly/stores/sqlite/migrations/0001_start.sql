@@ -25,7 +25,7 @@ create table duly_tally (
 -- `entered` is the generation it was created with: it names the job in duly_history and never changes.
 -- `rank` is the priority with its sign turned round: index and comparison go one way.
 -- With an `event`, the row is also the last line of the job's history: an end at `finished_at` of the run that began
--- at `started_at`. Most jobs have no other, and a line apart is two more pages to write.
+-- at `started_at`. A run that ends in a commit of its own tells it so: a line apart would be two more pages to write.
 create table duly_job (
     generation integer primary key,
     id text not null unique,

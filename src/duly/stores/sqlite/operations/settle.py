@@ -9,9 +9,12 @@ from functools import partial
 from typing import Any
 
 from duly.job import FINISHED, Fence, State
-from duly.lifecycle import Done, Settled, Verdict
+from duly.lifecycle import (
+    Done,
+    Settled,
+)
 from duly.stores.contract import Settlement
-from duly.stores.drive import Lengthy, Statement, Steps
+from duly.stores.drive import Counted, Lengthy, Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.exchange import exchange
 from duly.stores.sqlite.operations.intake import absorb
@@ -19,7 +22,7 @@ from duly.stores.sqlite.operations.put import put, window_for
 from duly.stores.sqlite.operations.rows import Row
 from duly.stores.sqlite.operations.texts import statements
 from duly.stores.sqlite.operations.world import World
-from duly.stores.tables.instants import span_or_none, stamp_or_none
+from duly.stores.tables.instants import span, stamp_or_none
 from duly.stores.tables.verdicts import Neighbours, settle_row
 
 SQL = statements("settle")
@@ -54,7 +57,9 @@ class Ends:
     def settle_and_lend(self, loan: dict[str, Any]) -> Steps[None]:
         """In one statement, which changes nothing where one of them is `Undecided`."""
         plain = list(self._plain.values())
-        yield from exchange(loan | _ends(self._world, plain) | {"ends": len(plain), "is_free": True})
+        loans = {"loans": pack(_loans(plain)), "ends": len(plain), "is_free": True}
+        yield from exchange(loan | loans | {"now": self._world.now})
+        yield from _keep_results(self._world, plain, len(plain))
         self._answers = [Settled.SETTLED] * len(plain)
 
 
@@ -65,7 +70,7 @@ def settle(world: World, worker: str, settlements: Sequence[Settlement]) -> Step
     count = yield from _finish_together(world, list(plain.values()), is_free=is_free)
     if count == len(settlements):
         return [Settled.SETTLED] * count
-    found = yield Statement(SQL["which_finished"], _ends(world, list(plain.values())))
+    found = yield Statement(SQL["which_finished"], {"count": count})
     finished = {plain[job_id].fence for (job_id,) in found}
     answers: list[Settled] = []
     for settlement in settlements:
@@ -93,39 +98,41 @@ def _is_plain(settlement: Settlement) -> bool:
 
 
 def _finish_together(world: World, plain: Sequence[Settlement], *, is_free: bool) -> Steps[int]:
-    """End what needs no decision; answers how many.
+    """End what needs no decision, each with one of the last lines of the history; answers how many.
 
     With `is_free` a job with a serial may be among them. Not so beside other verdicts, whose
     follow-ups look at what stands for the serial at their own turn.
     """
     if not plain:
         return 0
-    yield Lengthy(SQL["finish_done"], _ends(world, plain) | {"is_free": is_free})
-    ((count,),) = yield Statement(SQL["finished"])
+    ends = {"loans": pack(_loans(plain)), "now": world.now, "is_free": is_free}
+    yield Lengthy(SQL["record_done"], ends)
+    ((count, _),) = yield Counted(SQL["finish_done"], {"now": world.now})
+    yield from _keep_results(world, plain, count)
     return int(count)
 
 
-def _ends(world: World, plain: Sequence[Settlement]) -> dict[str, Any]:
-    return {"loans": pack(_loans(plain)), "now": world.now}
-
-
-def _loans(plain: Sequence[Settlement]) -> list[tuple[int, str, dict[str, Any]]]:
+def _loans(plain: Sequence[Settlement]) -> list[tuple[int, str, dict[str, int | None]]]:
     """Epoch, nonce, and when each run of theirs began. Bodies start in bursts, so most began together."""
-    loans: defaultdict[tuple[int, str], dict[str, Any]] = defaultdict(dict)
+    loans: defaultdict[tuple[int, str], dict[str, int | None]] = defaultdict(dict)
     started_at: datetime | None = None
     stamped: int | None = None
-    for (job_id, epoch, nonce), verdict, started, *_ in plain:
+    for (job_id, epoch, nonce), _, started, *_ in plain:
         if started is not started_at:
             started_at, stamped = started, stamp_or_none(started)
-        has_result = isinstance(verdict, Done) and (verdict.result is not None or verdict.keep_result)
-        loans[epoch, nonce][job_id] = [stamped, *_kept(verdict)] if has_result else stamped
+        loans[epoch, nonce][job_id] = stamped
     return [(epoch, nonce, ends) for (epoch, nonce), ends in loans.items()]
 
 
-def _kept(verdict: Verdict) -> tuple[str | None, int | None]:
-    """A result, and for how long."""
-    assert isinstance(verdict, Done)
-    return verdict.result, span_or_none(verdict.keep_result)
+def _keep_results(world: World, plain: Sequence[Settlement], count: int) -> Steps[None]:
+    results = [
+        (settlement.fence.id, verdict.result, span(verdict.keep_result) if verdict.keep_result else None)
+        for settlement in plain
+        if isinstance(verdict := settlement.verdict, Done)
+        and (verdict.result is not None or verdict.keep_result)
+    ]
+    if results:
+        yield Statement(SQL["keep_results"], {"results": pack(results), "count": count, "now": world.now})
 
 
 # --- one claim, whatever happened meanwhile -----------------------------------------------------

@@ -42,7 +42,8 @@ class Mould:
         """No request of the pattern can find another in its way."""
         shared = columns(arrived(pattern, 0)) | {"format": FORMAT}
         self._shared = tuple(plain(shared[name]) for name in _NAMES[OWN:])
-        self._is_prompt = not any((pattern.run_after, pattern.delay, pattern.expires_after))
+        times = (pattern.run_after, pattern.delay, pattern.expires_after)
+        self._is_prompt = all(each is None for each in times)
 
     def values(self, request: Lone, now: int, level: int | None) -> tuple[Any, ...]:
         """What the insertion of one takes, in its order."""
@@ -54,8 +55,11 @@ class Mould:
 
 
 def plain(value: Any) -> Any:
-    """A word of an enumeration as text, since SQLite's module first asks what to make of anything else."""
-    return str(value) if isinstance(value, str) else value
+    """A word of an enumeration as bare text, since SQLite's module first asks what to make of anything else.
+
+    By the method of `str`: an enumeration's own may tell its name.
+    """
+    return str.__str__(value) if isinstance(value, str) else value
 
 
 def lone(requests: Sequence[Request], mould: Mould | None) -> Lone | None:

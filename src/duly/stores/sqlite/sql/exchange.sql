@@ -10,11 +10,12 @@ select null as loans, null as ends, null as now, null as is_free, null as genera
 
 -- name: program
 -- In braces are the statements of other files that would be said one by one, with words in the place of their
--- parameters. The second follows the first at once: where not every end was made, it aborts the whole statement.
+-- parameters. The second follows the first at once: where not every end has its line, it aborts the whole statement.
 create temp trigger if not exists duly_spoken instead of insert on duly_words
 begin
-    {settle[finish_done]};
+    {settle[record_done]};
     select raise(abort, 'an end needs a decision') where changes() <> :ends;
+    {settle[finish_done]};
     {claim[lend]};
 end
 
