@@ -35,6 +35,10 @@ class Counted(Statement):
     """One that changes rows: an SQLite store answers how many, and the number of the row added last."""
 
 
+class Verbatim(Statement):
+    """One whose answer the operation reads itself: a Redis store hands it over as the text that came."""
+
+
 Steps = Generator[Statement, Sequence[Row], T]
 
 

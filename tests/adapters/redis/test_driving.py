@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import multiprocessing
 import threading
 from datetime import UTC, datetime, timedelta
@@ -165,7 +166,7 @@ def test_a_claim_that_arrives_after_its_worker_disowned_it_lends_nothing(store: 
 
     store.run(store.disown("w1", []))
     beat(store, worker="w1")
-    [[lent, *_]] = store.run(Operation("claim", lambda: arriving(on_its_way)))
+    [[lent, *_]] = json.loads(store.run(Operation("claim", lambda: arriving(on_its_way))))
 
     assert lent == []
     assert claim_one(store, "w1").id == "a"

@@ -21,7 +21,7 @@ from duly.errors import DefinitionError, MissingExtra, WrongConnection
 from duly.job import Delivery
 from duly.shield import shielded
 from duly.stores.contract import Doorbell
-from duly.stores.drive import Operation, Statement
+from duly.stores.drive import Operation, Statement, Verbatim
 
 try:
     import redis
@@ -211,7 +211,9 @@ class Driver:
             reply = self._wires.ask(wanted.by_name, *values, meanwhile=meanwhile)
         except exceptions.NoScriptError:  # a restart or SCRIPT FLUSH: the text teaches it again
             reply = self._wires.ask("EVAL", wanted.text, *values)
-        return _read(reply.decode()) if isinstance(reply, bytes) else reply
+        if not isinstance(reply, bytes):
+            return reply
+        return reply.decode() if isinstance(statement, Verbatim) else _read(reply.decode())
 
     def _place(self) -> Spoken:
         """Which keys, and no time: the server's clock is read inside the script. A test brings its own."""

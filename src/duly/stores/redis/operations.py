@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import count, repeat
@@ -38,7 +39,7 @@ from duly.stores.contract import (
     Turned,
     WorkerCard,
 )
-from duly.stores.drive import Operation, Statement, Steps
+from duly.stores.drive import Operation, Statement, Steps, Verbatim
 from duly.stores.redis.counting import census
 from duly.stores.redis.counting import count as count_jobs
 from duly.stores.redis.explain import standing_of
@@ -67,6 +68,7 @@ T = TypeVar("T")
 
 LARGEST_PUT: Final = 1000
 """Requests per script: the server does nothing else meanwhile. A longer list is several atomic puts."""
+_decoder: Final = json.JSONDecoder()
 _SETTLED: Final = {str(answer): answer for answer in Settled}
 ORDERS: Final[dict[type[Amendment], str]] = {
     Cancel: "cancel",
@@ -76,9 +78,11 @@ ORDERS: Final[dict[type[Amendment], str]] = {
 }
 
 
-def _claimed(values: Sequence[Any], nonce: str) -> Claimed:
-    claims, next_at, now = values
-    return Claimed(read_claims(claims, nonce), instant_or_none(next_at), instant(now))
+def _claimed(text: str, nonce: str) -> Claimed:
+    """Without reading the claims: they can wait until the server is asked again."""
+    end = text.rindex("]", 0, -1) + 1
+    next_at, now, amount = json.loads(f"[{text[end + 1 :]}")
+    return Claimed(read_claims(text[1:end], amount, nonce), instant_or_none(next_at), instant(now))
 
 
 def _answers(words: Sequence[str], count: int) -> list[Settled]:
@@ -162,8 +166,8 @@ class Operations:
     def claim(self, ask: Ask) -> Operation[Claimed]:
         def steps() -> Steps[Claimed]:
             nonce = new_nonce()
-            [claimed] = yield Statement("claim", encoded(self._asks.text(ask, nonce, _asked())))
-            return _claimed(claimed, nonce)
+            told: Any = yield Verbatim("claim", encoded(self._asks.text(ask, nonce, _asked())))
+            return _claimed(told[1:-1], nonce)
 
         return Operation("claim", steps)
 
@@ -177,9 +181,10 @@ class Operations:
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def steps() -> Steps[Turned]:
             nonce = new_nonce()
-            told = turn_text(settlements, self._asks.text(ask, nonce, _asked()))
-            answers, claimed = yield Statement("turn", encoded(told))
-            return Turned(_answers(answers, len(settlements)), _claimed(claimed, nonce))
+            asked = turn_text(settlements, self._asks.text(ask, nonce, _asked()))
+            told: Any = yield Verbatim("turn", encoded(asked))
+            answers, end = _decoder.raw_decode(told, 1)
+            return Turned(_answers(answers, len(settlements)), _claimed(told[end + 1 : -1], nonce))
 
         return Operation("turn", steps)
 

@@ -287,16 +287,14 @@ def read_card(text: str, seen_at: int) -> WorkerCard:
     return WorkerCard(name, label, host, pid, started, tuple(queues), tuple(tasks), slots, version)
 
 
-def read_claims(lent: Sequence[Sequence[Any]], nonce: str) -> Sequence[Claim]:
+def read_claims(text: str, amount: int, nonce: str) -> Sequence[Claim]:
     """Claims, as `show_claims` writes them: in turn what some have in common, and what is each one's own."""
-    if not lent:
-        return []
-    amount = sum(map(len, lent[1::2])) // OWN
-    return Unread(amount, lambda: [*chain.from_iterable(map(_alike, lent[::2], lent[1::2], repeat(nonce)))])
 
+    def read() -> list[Claim]:
+        lent = json.loads(text)
+        return [*chain.from_iterable(map(_alike, lent[::2], lent[1::2], repeat(nonce)))]
 
-OWN: Final = 5
-"""Values that each claim has for itself."""
+    return Unread(amount, read) if amount else []
 
 
 def _alike(shared: Sequence[Any], each: Sequence[Any], nonce: str) -> list[Claim]:

@@ -154,7 +154,7 @@ do
         end
         local is_full = ids and #ids == ask.limit
         local moment = is_full and whole(now) or opening(ask.worker, behind, others, holders)
-        return "[[" .. (lent or "") .. "]," .. moment .. "," .. whole(now) .. "]"
+        return "[[" .. (lent or "") .. "]," .. moment .. "," .. whole(now) .. "," .. (lane and #ids or 0) .. "]"
     end
 end
 

@@ -223,7 +223,7 @@ do
         return "[" .. concat(pieces) .. (count > 0 and "]]" or "]")
     end
 
-    -- The claims, when asking again may find more, and the time, as JSON.
+    -- The claims, when asking again may find more, the time, and how many claims there are, as JSON.
     function lending.claim(values)
         ask = values
         if house.stage or workers.has_disowned(ask.worker, ask.asked) then
@@ -243,6 +243,6 @@ do
             moment = openings.next_for(ask.worker)
         end
         lanes.write_starts()
-        return "[" .. show_claims() .. "," .. show(moment) .. "," .. whole(now) .. "]"
+        return "[" .. show_claims() .. "," .. show(moment) .. "," .. whole(now) .. "," .. count .. "]"
     end
 end
