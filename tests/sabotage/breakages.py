@@ -252,8 +252,8 @@ BREAKAGES: Final = [
     Breakage(
         "redis: a script that was forgotten is not taught again",
         "stores/redis/driver.py",
-        '            reply = self._wires.ask("EVAL", wanted.text, *values)\n        return _read',
-        "            raise\n        return _read",
+        '            reply = self._wires.ask("EVAL", wanted.text, *values)\n        if not',
+        "            raise\n        if not",
         ("tests/adapters/redis",),
     ),
     Breakage(
