@@ -27,7 +27,7 @@ STORES: Final = tuple(DURABILITY)
 
 FEW: Final = ("enqueue", "bulk", "drain", "latency", "idle")
 ALL: Final = (*FEW, "clients", "drain2", "due")
-OWN: Final = (*ALL, "sync", "millisecond", "backlog", "start", "schedules")
+OWN: Final = (*ALL, "alone", "sync", "millisecond", "backlog", "start", "schedules")
 WITH_EFFECTS: Final = (*OWN, "exact", "reactive")
 LIMITS: Final = ("enqueue", "clients", "bulk", "drain", "drain2", "latency")
 

@@ -38,14 +38,18 @@ class Slots:
         self.sessions = whole[8 * amount : 12 * amount].cast("i")
         self.counts = whole[12 * amount :].cast("i")
 
-    def stamper(self, now: Callable[[], int] = time.monotonic_ns) -> Callable[[int], None]:
-        """What a body calls with the number of its job."""
-        times, sessions, counts, session = self.times, self.sessions, self.counts, os.getsid(0)
+    def stamper(
+        self, now: Callable[[], int] = time.monotonic_ns, session: int | None = None
+    ) -> Callable[[int], None]:
+        """What a body calls with the number of its job. A worker may be killed at any moment: what has a time
+        has a session, too."""
+        times, sessions, counts = self.times, self.sessions, self.counts
+        session = os.getsid(0) if session is None else session
 
         def stamp(number: int) -> None:
             if not counts[number]:
-                times[number] = now()
                 sessions[number] = session
+                times[number] = now()
             counts[number] += 1
 
         return stamp

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from benchmarks import place, processes
-from benchmarks.contenders import DULY, POSTGRES, RAW, REDIS
+from benchmarks.contenders import DULY, POSTGRES, RAW, REDIS, SQLITE
 from benchmarks.player import Broken, Player
 from benchmarks.quantiles import quantile
 from benchmarks.readings import Readings
@@ -28,6 +28,13 @@ SHORT: Final = 1.0
 DRAIN: Final = 2.0
 """Seconds of a drain after its first job."""
 ONE_TABLE: Final = "one table"
+SHARED_COMMITS: Final = "shared commits"
+ALONE: Final = {
+    POSTGRES: {"drain": "drain"},
+    REDIS: {"drain": "drain", "pick-up p50": "latency"},
+    SQLITE: {"enqueue": "enqueue", "drain": "drain", "exactly once": "exact"},
+}
+"""What is timed without a worker: where a goal might be missed, to tell the store's part from the rest."""
 CLIENTS: Final = 8
 CALLS: Final = 20_000
 """More than any system can enqueue in that time."""
@@ -52,8 +59,18 @@ def enqueue(player: Player) -> Readings:
 
 
 def clients(player: Player) -> Readings:
+    """With the raw limit on SQLite, threads have a connection each, and once more they share commits."""
+    found = {"enqueue, 8 threads": called_together(player)}
+    if player.contender.name == RAW and player.store == SQLITE:
+        player.variables[place.VARIANT] = SHARED_COMMITS
+        found[f"enqueue, 8 threads, {SHARED_COMMITS}"] = called_together(player)
+    return found
+
+
+def called_together(player: Player) -> float:
     player.prepare()
-    return {"enqueue, 8 threads": player.call("clients", 0, CALLS, SHORT, CLIENTS)["rate"]}
+    rate: float = player.call("clients", 0, CALLS, SHORT, CLIENTS)["rate"]
+    return rate
 
 
 def bulk(player: Player) -> Readings:
@@ -98,6 +115,18 @@ def exact(player: Player) -> Readings:
     if player.contender.name == RAW and player.store == POSTGRES:
         player.variables[place.VARIANT] = "alone"
         found["exactly once, 1 connection"] = drained(player, player.contender.amount // 3)
+    return found
+
+
+def alone(player: Player) -> Readings:
+    """The store's part of Duly's work by itself, as `benchmarks/alone.py` says."""
+    found = Readings()
+    for name, command in ALONE[player.store].items():
+        player.variables[place.TASK] = "effect" if command == "exact" else "noop"
+        player.prepare()
+        player.call("fill", 0, 0 if command in ("enqueue", "latency") else player.contender.amount)
+        answer = player.call(command, 0, player.contender.amount, SHORT, module="benchmarks.alone")
+        found[f"{name}, store alone"] = answer[command]
     return found
 
 
@@ -288,6 +317,7 @@ WORKS: Final[dict[str, Work]] = {
     "latency": latency,
     "due": due,
     "exact": exact,
+    "alone": alone,
     "start": start,
     "schedules": schedules,
     "backlog": backlog,

@@ -6,12 +6,15 @@ import json
 import os
 import socket
 import sqlite3
+import threading
 import time
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from benchmarks import place
 from benchmarks.raw import BATCH
+from benchmarks.raw.shared import SharedCommits
 from benchmarks.slots import given
 
 SCHEMA: Final = """
@@ -39,6 +42,8 @@ TAKE: Final = "delete from ready where lane = 1 and ready_at = 0 and id in (sele
 NOTE: Final = "insert into ended select value, ?, 1 from json_each(?)"
 END: Final = "delete from running where id in (select value from json_each(?))"
 
+_making: Final = threading.Lock()
+
 
 class Peer:
     packages = ()
@@ -54,6 +59,7 @@ class Peer:
 
     def open(self) -> None:
         self.connection = connect()
+        self.put = shared().put if place.variant() == "shared commits" else self.put_alone
         self.bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
     def close(self) -> None:
@@ -63,7 +69,10 @@ class Peer:
         if self.task == "wake":
             self.bell.sendto(str(number).encode(), bell())
         else:
-            self.connection.execute(PUT, (str(number), time.time_ns() // 1000))
+            self.put(str(number), time.time_ns() // 1000)
+
+    def put_alone(self, *values: str | int) -> None:
+        self.connection.execute(PUT, values)
 
     def bulk(self, numbers: Sequence[int]) -> None:
         self.connection.execute("begin immediate")
@@ -87,10 +96,21 @@ def bell() -> str:
 
 
 def connect() -> sqlite3.Connection:
-    connection = sqlite3.connect(place.path(), isolation_level=None, timeout=30)
+    connection = sqlite3.connect(place.path(), isolation_level=None, timeout=30, check_same_thread=False)
     connection.execute(f"pragma journal_mode = {JOURNAL}").fetchall()
     connection.execute("pragma synchronous = full")
     return connection
+
+
+def shared() -> SharedCommits:
+    """The same for all threads of this process."""
+    with _making:
+        return _made()
+
+
+@cache
+def _made() -> SharedCommits:
+    return SharedCommits(connect, PUT)
 
 
 def turn(connection: sqlite3.Connection, done: str) -> list[tuple[int, str]]:

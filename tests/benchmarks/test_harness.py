@@ -89,6 +89,22 @@ def test_a_job_that_runs_twice_is_counted_and_keeps_its_first_stamp(tmp_path: Pa
     slots.close()
 
 
+def test_a_worker_that_is_killed_in_the_middle_of_a_stamp_leaves_none(tmp_path: Path) -> None:
+    """A time without a session looked like one of another worker, and the drain as if it had not begun."""
+    slots = Slots(tmp_path / "slots", 2)
+
+    def killed() -> int:
+        raise KeyboardInterrupt
+
+    slots.stamper(lambda: 1, session=7)(0)
+    with pytest.raises(KeyboardInterrupt):
+        slots.stamper(killed, session=7)(1)
+
+    assert slots.stamps(0, 2) == [1]
+    assert list(slots.sessions) == [7, 7]
+    slots.close()
+
+
 def test_a_piece_of_work_is_cut_off_in_time(tmp_path: Path) -> None:
     slots = Slots(tmp_path / "slots", 2)
     slots.stamper()(0)
