@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Given = TypeVarTuple("Given")
 
 _here = threading.local()
 
 
-def shielded(act: Callable[[], T]) -> T:
+def shielded(act: Callable[[*Given], T], *given: *Given) -> T:
     """Do this. An interrupt that comes meanwhile is raised afterwards, and then the value is lost."""
     shield: Callable[[Callable[[], T]], T] | None = getattr(_here, "shield", None)
-    return act() if shield is None else shield(act)
+    return act(*given) if shield is None else shield(partial(act, *given))
 
 
 def shield_by(shield: Callable[[Callable[[], Any]], Any]) -> None:

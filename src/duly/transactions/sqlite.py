@@ -21,6 +21,7 @@ from duly.stores.drive import Operation
 from duly.stores.sqlite import SqliteStore
 from duly.stores.sqlite.connection import abandon, connect, deadline, pause_briefly, perform
 from duly.stores.sqlite.faults import Identity, explained, is_busy
+from duly.stores.sqlite.journal import COMMITS_UNSEEN
 from duly.stores.sqlite.turns import GaveUp, Line, Turn, holds_here
 from duly.transactions.contract import UNSHIELDED, CommitUnknown, Shield
 from duly.transactions.sqlite_wires import BodyConnection, guard
@@ -202,6 +203,8 @@ class SqliteSource:
         self._lock = threading.Lock()
         self._idle: list[BodyConnection] = []
         self._lent: set[BodyConnection] = set()
+        self._commits = 0
+        """Since the store was last told of any."""
         self._is_closed = False
         _sources.add(self)
 
@@ -218,9 +221,16 @@ class SqliteSource:
         return self._store.finish(settlement)
 
     def after_commit(self) -> None:
-        """Nobody else sees to the log where bodies write more than the engine: it would grow, and be slow."""
+        """Nobody else sees to the log where bodies write more than the engine: it would grow, and be slow.
+
+        It is looked at every so many commits, so they are told together. Whoever calls has the turn.
+        """
+        self._commits += 1
+        if self._commits < COMMITS_UNSEEN:
+            return
+        commits, self._commits = self._commits, 0
         with suppress(sqlite3.Error):  # what was committed stays in the log, for others to write back
-            self._store.after_commit()
+            self._store.after_commit(commits)
 
     async def alend(self, run_id: str) -> Any:
         """The same for an event loop, in a thread of its own."""

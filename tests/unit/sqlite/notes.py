@@ -36,10 +36,11 @@ def add(text: str, *, before: Callable[[], object] = lambda: None) -> Operation[
     return Operation(f"add {text}", steps)
 
 
-def add_lightly(text: str) -> Operation[str]:
+def add_lightly(text: str, *, before: Callable[[], object] = lambda: None) -> Operation[str]:
     """Insert a note in one statement; one that is there already is asked for in a second."""
 
     def steps() -> Steps[str]:
+        before()
         ((count, _),) = yield Counted("insert or ignore into duly_note (text) values (?)", (text,))
         if count:
             return "new"

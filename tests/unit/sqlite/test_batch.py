@@ -15,9 +15,10 @@ from tests.unit.sqlite.notes import add, add_then_raise, ask, seen_from_outside
 
 from duly.errors import StoreUnavailable
 from duly.stores.drive import Operation, Statement, Steps
-from duly.stores.sqlite.batch import Batch, Ticket
+from duly.stores.sqlite.batch import Batch
 from duly.stores.sqlite.driver import Driver
 from duly.stores.sqlite.faults import Identity
+from duly.stores.sqlite.tickets import Ticket
 
 
 class Line:
@@ -26,13 +27,17 @@ class Line:
     def __init__(self, *tickets: Ticket) -> None:
         self.waiting = deque(tickets)
 
-    def take(self, *, joins: bool) -> Ticket | None:
+    def take(self, taken: list[Ticket], *, joins: bool) -> Ticket | None:
         if not self.waiting or (joins and self.waiting[0].is_alone):
             return None
+        taken.append(self.waiting[0])
         return self.waiting.popleft()
 
     def put_back(self, tickets: list[Ticket]) -> None:
         self.waiting.extendleft(reversed(tickets))
+
+    def holds(self, ticket: Ticket) -> bool:
+        return ticket in self.waiting
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ def dangling() -> Ticket:
 
 
 def run(connection: sqlite3.Connection, path: str, line: Line) -> Batch:
-    batch = Batch(connection, line, Identity(path), lambda text: text, timedelta(seconds=1))
+    batch = Batch(connection, line, Identity(path), lambda text: text, timedelta(seconds=1), [])
     try:
         batch.run(lambda: False)
     finally:
@@ -150,7 +155,7 @@ def test_an_interrupt_after_the_commit_changes_nothing(connection: sqlite3.Conne
             if self.looks == 2:
                 raise KeyboardInterrupt
 
-    batch = Batch(connection, line, Interrupted(path), lambda text: text, timedelta(seconds=1))
+    batch = Batch(connection, line, Interrupted(path), lambda text: text, timedelta(seconds=1), [])
     with pytest.raises(KeyboardInterrupt):
         batch.run(lambda: False)
     batch.conclude()

@@ -70,6 +70,29 @@ def test_rings_that_nobody_collects_do_not_pile_up(folder: str, bell: SocketBell
     assert not bell.wait(NOW)
 
 
+def test_who_comes_after_a_ring_for_nobody_is_heard_of_soon(folder: str) -> None:
+    ringer = Ringer(folder)
+    ringer.ring()
+
+    with closing(SocketBell(folder)) as bell:
+        for _ in range(100):  # the next look is a moment after the last
+            ringer.ring()
+            if bell.wait(timedelta(milliseconds=1)):
+                return
+    raise AssertionError("a hundred rings and as many milliseconds, and nobody looked")
+
+
+def test_who_comes_in_the_same_process_is_heard_of_at_once(folder: str) -> None:
+    ringer = Ringer(folder)
+    ringer.ring()
+
+    with closing(SocketBell(folder)) as bell:
+        ringer.look_again()
+        ringer.ring()
+
+        assert bell.wait(LONG)
+
+
 def test_ringing_where_nobody_listens_is_nothing(folder: str) -> None:
     Ringer(folder).ring()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.contract.arrange import HOUR, KEY, cancel, look, put_one, replacing, request, settle, start
 
-from duly.job import Claim, Overlap
+from duly.job import Claim, Overlap, State
 from duly.lifecycle import Done, Fail, Settled, Verdict
 from duly.stores.contract import Settlement
 from duly.stores.sqlite import SqliteStore
@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def finish(store: SqliteStore, lent: Claim, verdict: Verdict | None = None) -> bool:
-    return store.run(store.finish(Settlement(lent.fence, verdict or Done())))
+    return store.run(store.finish(Settlement(lent.fence, verdict or Done(), generation=lent.generation)))
 
 
 @pytest.mark.parametrize("verdict", [Done(), Done("1", HOUR), Done("a\0b", HOUR)], ids=repr)
@@ -105,6 +105,17 @@ def test_whatever_needs_a_decision_is_left_as_it_is(
     assert not finish(store, lent)
 
     assert look(store, lent.id) == before
+
+
+@pytest.mark.parametrize("place", [None, "another job's", "nowhere"])
+def test_the_fence_says_which_job_it_is(store: SqliteStore, place: str | None) -> None:
+    lent, other = start(store, request()), start(store, request())
+    generations = {None: None, "another job's": other.generation, "nowhere": 10**9}
+
+    ends = store.run(store.finish(Settlement(lent.fence, Done(), generation=generations[place])))
+
+    assert ends is (place is None)
+    assert look(store, other.id).state is State.RUNNING
 
 
 def test_other_verdicts_and_follow_ups_are_for_settle(store: SqliteStore) -> None:

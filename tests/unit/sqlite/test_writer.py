@@ -17,10 +17,11 @@ from tests.unit.sqlite.notes import add, add_lightly, add_then_raise, ask, ruin,
 
 from duly.errors import SchemaMismatch, StoreBusy, StoreError, StoreUnavailable
 from duly.stores.drive import Lengthy, Operation, Statement, Steps
-from duly.stores.sqlite import batch, journal
+from duly.stores.sqlite import batch, company, journal
 from duly.stores.sqlite.driver import Driver
 from duly.stores.sqlite.filelock import FileLock
 from duly.stores.sqlite.journal import Checkpointer
+from duly.stores.sqlite.tickets import ThreadTicket
 
 SHORT = timedelta(milliseconds=300)
 
@@ -184,6 +185,55 @@ def test_a_light_one_of_a_crowd_shares_its_commit(crowd: Crowd, path: str) -> No
 
     assert [each.result() for each in joined] == ["new", "new", "one was there"]
     assert seen_from_outside(path) == ["leader", "one", "two"]
+
+
+def test_threads_wake_each_other_and_one_that_is_not_woken_looks_for_himself(
+    crowd: Crowd, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is struck down before waking the next must not cost all others their answer."""
+    answer, forgotten = ThreadTicket.answer, list[ThreadTicket]()
+
+    def forget_the_first(ticket: ThreadTicket) -> None:
+        if ticket.operation.name != "add leader" and not forgotten:
+            forgotten.append(ticket)
+        else:
+            answer(ticket)
+
+    monkeypatch.setattr(ThreadTicket, "answer", forget_the_first)
+    names = ["a", "b", "c", "d"]
+    joined = [crowd.join(add_lightly(name)) for name in names]
+    crowd.let_go()
+
+    assert [one.result(60) for one in joined] == ["new"] * 4
+    assert len(forgotten) == 1
+    assert seen_from_outside(path) == ["leader", *names]
+
+
+def test_light_ones_that_come_back_at_once_share_their_next_commit(
+    crowd: Crowd, driver: Driver, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of them would go alone, and the others wait for it."""
+    monkeypatch.setattr(company, "GAP", 60.0)
+    sizes, run = list[int](), batch.Batch.run
+
+    def counted(one: batch.Batch, may_wait: Callable[[], bool]) -> None:
+        run(one, may_wait)
+        sizes.append(len(one.taken))
+
+    def come_twice(name: str) -> None:
+        driver.run(add_lightly(f"{name}1"))
+        driver.run(add_lightly(f"{name}2"))
+
+    coming = list[Future[None]]()
+    monkeypatch.setattr(batch.Batch, "run", counted)
+    for number, name in enumerate("abc", 1):
+        coming.append(threads.submit(come_twice, name))
+        until(lambda: driver.queued == number)  # noqa: B023  at once
+    crowd.let_go()
+    for one in coming:
+        one.result(60)
+
+    assert sizes == [3]  # the first three went with the leader, before anybody counted
 
 
 def test_a_write_is_committed_when_it_returns(driver: Driver, path: str) -> None:

@@ -39,7 +39,7 @@ def lend(store: PlainStore, worker: str = "w1", *, limit: int = 100) -> list[Cla
 
 
 def done(claims: Sequence[Claim], verdict: Verdict | None = None) -> list[Settlement]:
-    return [Settlement(claim.fence, verdict or Done()) for claim in claims]
+    return [Settlement(claim.fence, verdict or Done(), generation=claim.generation) for claim in claims]
 
 
 def job(store: PlainStore, job_id: str) -> Job:

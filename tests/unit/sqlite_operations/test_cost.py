@@ -15,6 +15,7 @@ from tests.unit.sqlite_operations.driver import PlainStore
 from duly.job import Claim, Overlap, State
 from duly.stores.contract import Lane, Page, Scope, Selection, Switch
 from duly.stores.drive import Operation
+from duly.stores.sqlite.operations import select
 
 MANY = 3000
 
@@ -99,6 +100,14 @@ def test_a_claim_walks_over_nothing_that_it_cannot_lend(
     assert cost < 2000  # one instruction per job lying around would be thousands more
 
 
+def test_a_claim_does_not_walk_over_what_it_leaves_in_its_own_lane(store: PlainStore) -> None:
+    store.run(store.put(requests(MANY)))
+
+    cost = instructions(store, store.claim(ask(limit=5)))
+
+    assert cost < 2000
+
+
 def test_a_settle_does_not_walk_over_what_waits_in_its_chain(store: PlainStore) -> None:
     [claim] = parked(store)
 
@@ -136,6 +145,26 @@ def test_a_page_is_read_without_walking_over_the_rest(store: PlainStore, selecti
     cost = instructions(store, store.find(selection, Page(limit=5)))
 
     assert cost < 2000
+
+
+def test_a_page_of_a_long_queue_is_found_among_the_newest_jobs(
+    store: PlainStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(select, "WINDOW", 50)
+    store.run(store.put(requests(MANY)))
+    waiting = Selection(tasks=(TASK,), states=(State.WAITING,))
+
+    cost = instructions(store, store.find(waiting, Page(limit=5)))
+
+    assert cost < 2000
+
+
+def test_jobs_are_counted_without_a_look_at_any_of_them(store: PlainStore) -> None:
+    store.run(store.put(requests(MANY)))
+
+    cost = instructions(store, store.count(Selection(tasks=(TASK,), states=(State.WAITING,))))
+
+    assert cost < 10 * MANY
 
 
 def statements(store: PlainStore, operation: Operation[Any]) -> int:

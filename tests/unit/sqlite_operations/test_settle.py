@@ -143,3 +143,27 @@ def test_a_failed_job_is_found_by_its_error_whatever_the_case(store: PlainStore)
     assert store.run(store.count(Selection(error="échec"))) == 1
     assert store.run(store.count(Selection(error="ZEITÜBER"))) == 1
     assert store.run(store.count(replace(Selection(error="é"), states=(State.WAITING,)))) == 0
+
+
+def test_runs_that_end_together_leave_no_lines_beside_their_rows(store: PlainStore) -> None:
+    store.run(store.put(requests(3)))
+    claims = lend(store)
+
+    store.run(store.settle("w1", done(claims)))
+
+    assert store.connection.execute("select count(*) from duly_history").fetchone() == (0,)
+    assert [[line.event for line in job(store, claim.id).history] for claim in claims] == [["done"]] * 3
+
+
+def test_a_row_gives_up_in_blanks_what_a_loan_and_an_end_write(
+    store: PlainStore, clock: VirtualClock
+) -> None:
+    store.run(store.put([request()]))
+    (lent,) = lend(store)
+    times, words = 3 * 8, len("done") + len("done") - len("running")
+
+    store.run(store.settle("w1", [Settlement(lent.fence, Done(), clock.now())]))
+
+    default = "select dflt_value from pragma_table_info('duly_job') where name = 'spare'"
+    ((before, after),) = store.connection.execute(f"select ({default}), spare from duly_job")
+    assert len(before.strip("'")) - len(after) == len("w1") + len(lent.nonce) + times + words

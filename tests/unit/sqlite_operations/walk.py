@@ -70,6 +70,8 @@ class Walk:
         self.sqlite = cast(Store, sqlite)  # it lacks what operations do not need
         self.clock = clock
         self.pairs: list[Pair] = []
+        self.places: dict[Fence, int] = {}
+        """Where the jobs of SQLite were when they were lent."""
         self.grips: list[Grip] = []
         self.ids: list[str] = []
         self.trail: list[str] = []
@@ -197,13 +199,15 @@ class Walk:
         mine, theirs = self.ask(lambda store: store.claim(wanted))
         self.lent(mine, theirs)
 
-    def lent(self, mine: Claimed, theirs: Claimed) -> None:
+    def lent(self, mine: Claimed, theirs: Claimed, *, may_be_early: bool = False) -> None:
         assert [without_nonce(claim) for claim in theirs.claims] == [
             without_nonce(claim) for claim in mine.claims
         ], self.trail
-        assert theirs.next_at == mine.next_at, self.trail
+        is_early = theirs.next_at is not None and (mine.next_at is None or theirs.next_at < mine.next_at)
+        assert theirs.next_at == mine.next_at or (may_be_early and is_early), self.trail
         fences = [claim.fence for claim in mine.claims], [claim.fence for claim in theirs.claims]
         self.pairs += zip(*fences, strict=True)
+        self.places |= {claim.fence: claim.generation for claim in theirs.claims}
 
     def some_pairs(self, most: int) -> list[Pair]:
         """Mostly recent claims, some of them long lost."""
@@ -261,7 +265,13 @@ class Walk:
             pairs.append(pairs[0])
         only_done = self.chance.random() < 0.3
         made = [(pair, self.settlement(pair[0], only_done=only_done)) for pair in pairs]
-        return [one for _, one in made], [one._replace(fence=pair[1]) for pair, one in made]
+        mine = [one for _, one in made]
+        return mine, [one._replace(fence=pair[1], generation=self.place(pair[1])) for pair, one in made]
+
+    def place(self, fence: Fence) -> int | None:
+        """Mostly told, as workers do; or not; or where nothing is."""
+        chance = self.chance.random()
+        return self.places[fence] if chance < 0.6 else None if chance < 0.9 else 10**6
 
     def settlement(self, fence: Fence, *, only_done: bool) -> Settlement:
         if only_done:
@@ -286,7 +296,8 @@ class Walk:
         both, wanted = self.settlements(), self.wanted()
         mine, theirs = self.tell(lambda store, which: store.turn(both[which], wanted))
         assert theirs.answers == mine.answers, self.trail
-        self.lent(mine.claimed, theirs.claimed)
+        # Where it ended the last run of another worker, which no worker does, it names that lease's end too.
+        self.lent(mine.claimed, theirs.claimed, may_be_early=bool(both[1]))
 
     # --- operators
 

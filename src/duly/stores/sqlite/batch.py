@@ -10,50 +10,32 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from duly.errors import StoreUnavailable
-from duly.stores.drive import Operation
 from duly.stores.sqlite.connection import Spell, begin_immediate, deadline, pause_briefly, perform
 from duly.stores.sqlite.faults import Identity, is_busy
+from duly.stores.sqlite.tickets import Ticket
 
 LIMIT: Final = 64
 """Operations in one transaction, so that nobody waits for an endless queue to commit."""
 
 
-class Ticket:
-    """One operation on its way, and what became of it."""
-
-    def __init__(self, operation: Operation[Any]) -> None:
-        self.operation = operation
-        self.value: Any = None
-        self.error: Exception | None = None
-        self.is_settled = False
-        self.meanwhile: Callable[[], None] | None = None
-        """What whoever asked does while it is performed: only in the thread that asked."""
-        self.is_alone = False
-        """It lost a transaction it shared, and now gets one of its own."""
-
-    def pass_time(self) -> None:
-        """Have whoever asked do something else, once."""
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile is not None:
-            meanwhile()
-
-    def settle(self, error: Exception | None) -> None:
-        self.error = error
-        self.is_settled = True
-
-    def answer(self) -> None:
-        """Wake whoever waits for this operation."""
-        raise NotImplementedError
-
-
 class Queue(Protocol):
     """Where a batch gets its operations from, and puts back those that must try again."""
 
-    def take(self, *, joins: bool) -> Ticket | None: ...
+    def take(self, taken: list[Ticket], *, joins: bool) -> Ticket | None: ...
     def put_back(self, tickets: list[Ticket]) -> None: ...
+    def holds(self, ticket: Ticket) -> bool: ...
+
+
+def settle_rest(taken: list[Ticket], queue: Queue) -> None:
+    """After an interrupt: what was not settled will not be. What waits again is none of ours any more."""
+    taken[:] = [ticket for ticket in taken if ticket.is_settled or not queue.holds(ticket)]
+    for ticket in taken:
+        if not ticket.is_settled:
+            name = ticket.operation.name
+            ticket.settle(StoreUnavailable(f"{name} was undone: the writing thread was interrupted."))
 
 
 class TransactionLost(Exception):
@@ -70,7 +52,9 @@ class Batch:
         identity: Identity,
         spell: Spell,
         patience: timedelta,
+        taken: list[Ticket],
     ) -> None:
+        """What is taken from the queue is in `taken`, whatever interrupts it."""
         self._connection = connection
         self._patience = patience
         self._queue = queue
@@ -80,7 +64,7 @@ class Batch:
         self._is_marked = False
         """A savepoint stands before what the operation in hand has changed."""
         self._kept: list[Ticket] = []
-        self.taken: list[Ticket] = []
+        self.taken = taken
         self.has_committed = False
 
     def run(self, may_wait: Callable[[], bool]) -> None:
@@ -96,23 +80,17 @@ class Batch:
             self._keep()
 
     def conclude(self) -> None:
-        """Leave nothing open, also when an interrupt came in between."""
+        """Leave nothing open, also when an interrupt came in between. Twice does no more than once."""
         if self._connection.in_transaction:
             self._roll_back()
         elif self._is_committing:
             self._keep()
-        for ticket in self.taken:
-            if not ticket.is_settled:
-                ticket.settle(
-                    StoreUnavailable(
-                        f"{ticket.operation.name} was undone: the writing thread was interrupted."
-                    )
-                )
+        settle_rest(self.taken, self._queue)
 
     def _fill(self) -> None:
         goes_on = True
-        while goes_on and len(self.taken) < LIMIT and (ticket := self._queue.take(joins=bool(self.taken))):
-            self.taken.append(ticket)
+        taken = self.taken
+        while goes_on and len(taken) < LIMIT and (ticket := self._queue.take(taken, joins=bool(taken))):
             goes_on = self._perform(ticket) and not ticket.is_alone
 
     def _perform(self, ticket: Ticket) -> bool:
@@ -123,9 +101,13 @@ class Batch:
         if not is_first and not operation.is_light:
             self._mark()
         late = self._mark if operation.is_light and not is_first else None
+        cursor = self._connection.cursor()
         try:
-            ticket.value = perform(self._connection.cursor(), operation, self._spell, late, ticket.meanwhile)
-        except Exception as error:
+            ticket.value = perform(cursor, operation, self._spell, late, ticket.meanwhile)
+        except BaseException as error:
+            cursor.close()  # a statement in progress would keep everybody from committing
+            if not isinstance(error, Exception):
+                raise
             ticket.settle(error)
             return self._undo(changes, is_first=is_first)
         if self._is_marked:
@@ -186,8 +168,7 @@ class Batch:
             return
         for ticket in self._kept:
             ticket.is_alone = True
-            self.taken.remove(ticket)
-        self._queue.put_back(self._kept)
+        self._queue.put_back(self._kept)  # at no moment are they neither there nor here
 
     def _is_open(self) -> bool:
         return self._connection.in_transaction

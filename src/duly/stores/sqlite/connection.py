@@ -92,7 +92,7 @@ def perform(
     operation: Operation[T],
     spell: Spell,
     before_second: Callable[[], None] | None = None,
-    meanwhile: Callable[[], None] | None = None,
+    meanwhile: Callable[[], object] | None = None,
 ) -> T:
     """Answer each statement an operation asks for with its rows. The transaction is the caller's."""
     steps = operation.steps()
@@ -122,12 +122,12 @@ def perform_alone(connection: sqlite3.Connection, operation: Operation[T], spell
     """A light operation as one statement that commits itself; None where that changed nothing."""
     steps = operation.steps()
     statement = next(steps)
-    rows = _answer(connection.cursor(), spell(statement.text), statement)
-    if not rows[0][0]:
+    cursor = connection.execute(spell(statement.text), statement.parameters)
+    if not cursor.rowcount:
         steps.close()
         return None
     try:
-        steps.send(rows)
+        steps.send([(cursor.rowcount, cursor.lastrowid)])
     except StopIteration as stop:
         return (stop.value,)
     raise AssertionError(f"{operation.name} is not light: it goes on after its first statement")

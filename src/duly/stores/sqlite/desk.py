@@ -66,10 +66,10 @@ class Desk:
             self._threads = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="duly-sqlite-reader")
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.read, operation)
 
-    def after_commit(self) -> None:
-        """Count a commit of a body, and write the log back every so often. The file lock is held."""
+    def after_commit(self, commits: int) -> None:
+        """Count commits of bodies, and write the log back every so often. The file lock is held."""
         with self._pen.in_hand:
-            self._pen.after_commit()
+            self._pen.after_commit(commits)
 
     def close(self) -> None:
         """Finish the batch in progress, write the log back, close every handle."""

@@ -96,12 +96,17 @@ class Ringer:
         self._folder = folder
         self._mutex = threading.Lock()
         self._last = -math.inf
+        self._unheard_until = -math.inf
+        """Until when it is believed that nobody listens."""
+        self._arrivals = 0
+        """Of listeners in this process."""
         self._owed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def ring(self) -> None:
         """Ring now, or a moment later together with others."""
-        if not HAS_SOCKETS or not self._is_heard():
+        now = time.monotonic()
+        if not HAS_SOCKETS or now < self._unheard_until or not self._is_heard(now):
             return
         with self._mutex:
             now = time.monotonic()
@@ -111,12 +116,26 @@ class Ringer:
             self._last = now
         self._send()
 
-    def _is_heard(self) -> bool:
+    def _is_heard(self, now: float) -> bool:
         """Whether anybody listens, or has died listening. Who comes later looks at the file first.
 
         Without this a burst of single requests kept a thread awake that rang for nobody: a tenth of each.
+        That nobody does is believed for a moment: among eight threads each look made them change places. So
+        the first listener may miss what is stored in the moment it comes, until it looks by itself.
         """
-        return os.access(self._folder, os.F_OK)
+        arrivals = self._arrivals
+        if os.access(self._folder, os.F_OK):
+            return True
+        with self._mutex:
+            if self._arrivals == arrivals:
+                self._unheard_until = now + GAP
+        return False
+
+    def look_again(self) -> None:
+        """Somebody of this process listens from now on."""
+        with self._mutex:
+            self._arrivals += 1
+            self._unheard_until = -math.inf
 
     def _owe(self) -> None:
         """A dropped ring could be the one a worker needs, so the last of a burst is sent late instead."""

@@ -171,11 +171,11 @@ class Driver:
 
     def run(self, operation: Operation[T]) -> T:
         """Perform in one transaction, shared with whatever other threads write at the moment."""
-        return shielded(lambda: self._write_or_read(operation))  # a body may be struck in here
+        return shielded(self._write_or_read, operation)  # a body may be struck in here
 
     def _write_or_read(self, operation: Operation[T]) -> T:
         if operation.writes:
-            refuse_second_writer(self.path, operation.name)
+            refuse_second_writer(self._address.path, operation.name)
         desk = self._ready()
         return desk.writer.write(operation) if operation.writes else desk.read(operation)
 
@@ -203,11 +203,11 @@ class Driver:
         """The same, in this thread: a connection of the sqlite3 module belongs to the one that uses it."""
         return self.run_on(connection, operation)
 
-    def after_commit(self) -> None:
-        """See to the log after a commit that was none of ours. Who calls has opened us, and has the turn."""
+    def after_commit(self, commits: int) -> None:
+        """See to the log after commits that were none of ours. Who calls has opened us, and has the turn."""
         desk = self._desk
         if desk is not None:
-            desk.after_commit()
+            desk.after_commit(commits)
 
     def _mutes_callers(self) -> bool:
         return self._opened is not None and self._opened.journal.mutes_callers
@@ -222,11 +222,13 @@ class Driver:
         """A listener of its own for whoever asks."""
         if HAS_SOCKETS:
             with suppress(OSError):  # some mounts hold no sockets
-                return SocketBell(bells_of(self.path))
+                bell = SocketBell(bells_of(self.path))
+                self._ringer.look_again()
+                return bell
         self._ready()
-        bell = PollingBell(lambda: connect(self._address, reads_only=True))
-        self._polling_bells.add(bell)
-        return bell
+        polling = PollingBell(lambda: connect(self._address, reads_only=True))
+        self._polling_bells.add(polling)
+        return polling
 
     # Migrations, and what `duly doctor` shows.
 

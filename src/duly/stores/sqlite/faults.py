@@ -151,25 +151,27 @@ class Identity:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._seen = self._now()
+        try:
+            seen = os.stat(path)
+        except OSError:
+            self._inode = self._device = -1  # nobody's: it is gone already
+        else:
+            self._inode, self._device = seen.st_ino, seen.st_dev
 
     def verify(self) -> None:
         """Refuse to go on when the path leads elsewhere: what we write there nobody would read."""
-        now = self._now()
-        if now is not None and now == self._seen:
-            return
-        what = "was deleted" if now is None else "was replaced by another file"
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            what = "was deleted"
+        else:
+            if found.st_ino == self._inode and found.st_dev == self._device:
+                return
+            what = "was replaced by another file"
         raise StoreRefused(
             f"{self._path} {what} while it was in use. What this process still writes would be lost: "
             "restart every process that uses it."
         )
-
-    def _now(self) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
 
 
 def _is_under(path: str, point: str) -> bool:

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Final
 
@@ -50,7 +50,10 @@ class FileLock:
     def try_acquire(self) -> bool:
         """Take the lock if it is free."""
         try:
-            _lock(self._handle, blocking=False)
+            if sys.platform == "win32":
+                msvcrt.locking(self._handle, msvcrt.LK_NBLCK, 1)
+            else:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
         return True
@@ -61,10 +64,15 @@ class FileLock:
             while not self.try_acquire():
                 time.sleep(PAUSE)
         else:
-            _lock(self._handle, blocking=True)
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
 
     def release(self) -> None:
-        _unlock(self._handle)
+        """Let go of the lock, if it is held."""
+        if sys.platform == "win32":
+            with suppress(OSError):
+                msvcrt.locking(self._handle, msvcrt.LK_UNLCK, 1)
+        else:
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the handle, which also lets go of the lock if no other process shares the handle."""
@@ -111,17 +119,3 @@ def busy_sentence(path: str, patience: timedelta) -> str:
         f"Another process has been writing for {patience.total_seconds():g} s and holds {path}. "
         f"Look for one that is stopped or stuck: fuser {path}"
     )
-
-
-def _lock(handle: int, *, blocking: bool) -> None:
-    if sys.platform == "win32":
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-    else:
-        fcntl.flock(handle, fcntl.LOCK_EX if blocking else fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _unlock(handle: int) -> None:
-    if sys.platform == "win32":
-        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
-    else:
-        fcntl.flock(handle, fcntl.LOCK_UN)

@@ -112,6 +112,8 @@ class Checkpointer:
         self._path = path
         self._log_path = path + "-wal"
         self._commits = 0
+        self._unseen = 0
+        """Commits since the last look at the length of the log."""
         self._changes = writer.total_changes
         self._mark = self.log_size()
         self._has_warned = False
@@ -123,12 +125,14 @@ class Checkpointer:
         except FileNotFoundError:
             return 0
 
-    def after_commit(self) -> None:
-        """Count a commit; every so often write back."""
-        self._commits += 1
+    def after_commit(self, commits: int = 1) -> None:
+        """Count them; every so often write back."""
+        self._commits += commits
+        self._unseen += commits
         changes = self._writer.total_changes
-        if self._commits % COMMITS_UNSEEN and changes < self._changes + CHANGES_UNSEEN:
+        if self._unseen < COMMITS_UNSEEN and changes < self._changes + CHANGES_UNSEEN:
             return
+        self._unseen = 0
         self._changes = changes
         if self._commits >= COMMITS_BETWEEN or self.log_size() > self._mark + GROWTH_BETWEEN:
             self.write_back()

@@ -35,10 +35,10 @@ class Pen:
             connection.rollback()
         return connection
 
-    def after_commit(self) -> None:
+    def after_commit(self, commits: int = 1) -> None:
         """Write the log back every so often. The pen is in hand, the file lock held."""
         if self._checkpointer is not None:
-            self._checkpointer.after_commit()
+            self._checkpointer.after_commit(commits)
 
     def write_back(self) -> None:
         """Write the log back now. The file lock is held."""

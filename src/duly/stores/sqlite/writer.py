@@ -15,52 +15,29 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from duly.errors import StoreBusy, StoreUnavailable
 from duly.stores.drive import Operation
-from duly.stores.sqlite.batch import Batch, Ticket
+from duly.stores.sqlite.batch import Batch, settle_rest
+from duly.stores.sqlite.company import Company
 from duly.stores.sqlite.connection import Spell, deadline, perform_alone
 from duly.stores.sqlite.faults import Identity, explained, is_busy
 from duly.stores.sqlite.filelock import FileLock, busy_sentence
 from duly.stores.sqlite.pen import Pen
+from duly.stores.sqlite.tickets import TaskTicket, ThreadTicket, Ticket, answer_all
 
 T = TypeVar("T")
 
 IDLE: Final = 10.0
 """Seconds after which the background thread goes away; the next need starts another."""
-
-
-class ThreadTicket(Ticket):
-    """A thread waits at the gate, to be answered or to lead."""
-
-    def __init__(self, operation: Operation[Any]) -> None:
-        super().__init__(operation)
-        self.leads = False
-        self.gate = threading.Lock()
-        self.gate.acquire()
-
-    def answer(self) -> None:
-        self.gate.release()
-
-
-class TaskTicket(Ticket):
-    """A task of an event loop waits; it can never lead, because leading blocks."""
-
-    def __init__(self, operation: Operation[Any], loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(operation)
-        self._loop = loop
-        self.answered: asyncio.Future[None] = loop.create_future()
-
-    def answer(self) -> None:
-        with suppress(RuntimeError):  # the loop has closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self._resolve)
-
-    def _resolve(self) -> None:
-        if not self.answered.done():
-            self.answered.set_result(None)
+LOOK_UP: Final = 0.05
+"""Seconds after which whoever waits looks for himself: those who wake each other may be interrupted."""
+BACKGROUND: Final = object()
+"""The background thread, as the one who leads."""
+GONE: Final = object()
+"""Nobody leads any more: the writer is closed."""
 
 
 class Writer:
@@ -83,7 +60,10 @@ class Writer:
         self._patience = patience
         self._mutex = threading.Lock()
         self._queue: deque[Ticket] = deque()
-        self._has_leader = False
+        self._company = Company(self._queue, self._mutex)
+        self._leader: object = None
+        """Who may write: a ticket, a lone operation, the background thread. None but they can give the lead
+        up; so what an interrupt keeps from being done is done by whoever tidies up after it."""
         self._is_closed = False
         self._thread: threading.Thread | None = None
         self._is_summoned = False
@@ -92,7 +72,7 @@ class Writer:
 
     def write(self, operation: Operation[T]) -> T:
         """Perform and commit, alone or with others; the caller's thread waits."""
-        if operation.is_light and (written := self._write_alone(operation)):
+        if operation.is_light and not self._company.is_near and (written := self._write_alone(operation)):
             return written[0]
         ticket = ThreadTicket(operation)
         until = time.monotonic() + self._patience.total_seconds()
@@ -104,7 +84,8 @@ class Writer:
             while not self._is_answered(ticket, until):
                 self._lead_here(ticket, until)
         except BaseException:
-            self._leave(ticket)
+            self._withdraw(ticket)
+            self._give_back(ticket)
             raise
         outcome: T = self._outcome(ticket)
         return outcome
@@ -112,15 +93,15 @@ class Writer:
     async def awrite(self, operation: Operation[T]) -> T:
         """The same for a task; the event loop goes on meanwhile."""
         ticket = TaskTicket(operation, asyncio.get_running_loop())
-        if self._join(ticket):
-            self._summon()
+        until = time.monotonic() + self._patience.total_seconds()
         try:
-            await asyncio.wait({ticket.answered}, timeout=self._patience.total_seconds())
-            if not ticket.answered.done():
-                self._give_up(ticket)
-                await ticket.answered
-        except asyncio.CancelledError:
+            if self._join(ticket):
+                self._leave_to_background(ticket)
+            while not (ticket.answered.done() or ticket.is_settled):
+                await asyncio.wait({ticket.answered}, timeout=self._pause(ticket, until))
+        except BaseException:
             self._withdraw(ticket)
+            self._give_back(ticket)
             raise
         outcome: T = self._outcome(ticket)
         return outcome
@@ -130,7 +111,7 @@ class Writer:
         with self._mutex:
             self._is_closed = True
         may_wait = deadline(self._patience)
-        while self._has_leader and may_wait():
+        while self._leader not in (None, GONE) and may_wait():
             time.sleep(0.001)
         has_ended = self._retire()
         if has_ended and self._lock.try_acquire():
@@ -146,16 +127,22 @@ class Writer:
 
     # The queue, as a batch sees it.
 
-    def take(self, *, joins: bool) -> Ticket | None:
+    def take(self, taken: list[Ticket], *, joins: bool) -> Ticket | None:
         """The next operation; one that must be alone does not join others."""
         with self._mutex:
             if not self._queue or (joins and self._queue[0].is_alone):
                 return None
+            taken.append(self._queue[0])  # at no moment is it neither here nor there
             return self._queue.popleft()
 
     def put_back(self, tickets: list[Ticket]) -> None:
         with self._mutex:
             self._queue.extendleft(reversed(tickets))
+
+    def holds(self, ticket: Ticket) -> bool:
+        """Whether it waits for a batch."""
+        with self._mutex:
+            return ticket in self._queue
 
     # Alone.
 
@@ -164,37 +151,32 @@ class Writer:
 
         So it does after an error, too: with the same id, nothing is stored twice.
         """
-        leads = False
         try:
             with self._mutex:
-                if self._has_leader or self._is_closed:
+                if self._leader is not None or self._is_closed:
                     return None
-                self._has_leader = leads = True
-            return self._written_alone(operation) if self._lock.try_acquire() else None
-        finally:
-            if leads:
-                try:
-                    self._lock.release()  # also where an interrupt hid whether we had it
-                finally:
-                    self._pass_on()
+                self._leader = operation
+            written = self._written_alone(operation) if self._lock.try_acquire() else None
+            self._give_back(operation)
+            return written
+        except BaseException:  # also where it was being given back
+            self._give_back(operation)
+            raise
 
     def _written_alone(self, operation: Operation[T]) -> tuple[T] | None:
+        written = None
         with self._pen.in_hand:
-            written = self._tried_alone(operation)
-            if written:
-                with suppress(sqlite3.Error):  # what was committed stays in the log, for others to write back
+            try:
+                connection = self._pen.handle
+                self._identity.verify()
+                written = perform_alone(connection, operation, self._spell)
+                if written:
                     self._pen.after_commit()
+            except (sqlite3.Error, StoreUnavailable):
+                pass  # what was committed is, and stays in the log for others to write back
         if written:
             self._identity.verify()
         return written
-
-    def _tried_alone(self, operation: Operation[T]) -> tuple[T] | None:
-        try:
-            connection = self._pen.handle
-            self._identity.verify()
-            return perform_alone(connection, operation, self._spell)
-        except (sqlite3.Error, StoreUnavailable):
-            return None
 
     # Leading.
 
@@ -206,14 +188,17 @@ class Writer:
                     f"{self._path} was closed while {ticket.operation.name} waited. Open it again."
                 )
             self._queue.append(ticket)
-            leads, self._has_leader = not self._has_leader, True
-        return leads
+            self._company.join()
+            if self._leader is None:
+                self._leader = ticket
+            return self._leader is ticket
 
     def _lead_here(self, ticket: ThreadTicket, until: float) -> None:
         """Lead in this thread if no other process is writing, else leave it to the background thread."""
-        ticket.leads = False
+        if ticket.operation.is_light:
+            self._company.wait()
         if not self._lock.try_acquire():
-            self._summon()
+            self._leave_to_background(ticket)
             return
 
         def may_wait() -> bool:
@@ -225,7 +210,7 @@ class Writer:
             self._lead(ticket, may_wait)
         finally:
             ticket.meanwhile = None  # whoever leads next may be another thread
-            self._pass_on()
+            self._give_back(ticket)
 
     def _lead(self, own: Ticket | None, may_wait: Callable[[], bool]) -> None:
         """Carry one batch. The file lock is held, and let go at the end."""
@@ -236,13 +221,12 @@ class Writer:
                     self._carry(self._pen.handle, own, may_wait, told)
         except (sqlite3.Error, StoreUnavailable) as error:
             # Nothing can be written at all, so nobody need wait for it.
-            while ticket := self.take(joins=False):
+            while ticket := self.take(told, joins=False):
                 ticket.settle(error)
-                told.append(ticket)
         finally:
             self._lock.release()
-            for ticket in told:
-                ticket.answer()
+            settle_rest(told, self)
+            answer_all(told, own)
 
     def _carry(
         self,
@@ -251,7 +235,18 @@ class Writer:
         may_wait: Callable[[], bool],
         told: list[Ticket],
     ) -> None:
-        batch = Batch(connection, self, self._identity, self._spell, self._patience)
+        batch = Batch(connection, self, self._identity, self._spell, self._patience, told)
+        try:
+            self._run(batch, own, may_wait, told)
+            batch.conclude()
+        except BaseException:  # also where it was being concluded
+            batch.conclude()
+            raise
+        self._company.part(sum([ticket.operation.is_light for ticket in told]))
+
+    def _run(
+        self, batch: Batch, own: Ticket | None, may_wait: Callable[[], bool], told: list[Ticket]
+    ) -> None:
         try:
             batch.run(may_wait)
             if batch.has_committed:
@@ -263,36 +258,49 @@ class Writer:
                 # Only the leader's time is over; the others still have theirs.
                 own.settle(error)
                 told.append(own)
-        finally:
-            batch.conclude()
-            told.extend(batch.taken)
 
-    def _pass_on(self) -> None:
-        """Give the lead to the longest waiting."""
+    def _give_back(self, leader: object) -> None:
+        """Let go of the file and give the lead to the longest waiting, unless it is somebody else's now."""
+        if self._leader is not leader:
+            return
+        self._lock.release()  # an interrupt may have hidden whether we had it
         with self._mutex:
             heir = self._queue[0] if self._queue else None
             if heir is None:
-                self._has_leader = False
+                self._leader = None
             elif isinstance(heir, ThreadTicket):
-                heir.leads = True
+                self._leader = heir
                 heir.gate.release()
-                return
-        if heir is not None:
-            self._summon()
+            else:
+                self._call_background()
+
+    def _leave_to_background(self, leader: object) -> None:
+        with self._mutex:
+            if self._leader is leader:
+                self._call_background()
 
     # Waiting.
 
     def _is_answered(self, ticket: ThreadTicket, until: float) -> bool:
         """Wait at the gate; false when it opened to make this thread the leader."""
-        if not ticket.gate.acquire(timeout=max(0.0, until - time.monotonic())):
-            self._give_up(ticket)
-            ticket.gate.acquire()
+        while not ticket.gate.acquire(timeout=self._pause(ticket, until)):
+            if ticket.is_settled:  # whoever was to open the gate has been struck down
+                break
+        if ticket.behind is not None:
+            ticket.behind.answer()
         return ticket.is_settled
+
+    def _pause(self, ticket: Ticket, until: float) -> float:
+        """How long to wait before looking up; raises where the time is over and nothing has begun."""
+        left = until - time.monotonic()
+        if left <= 0:
+            self._give_up(ticket)
+        return min(left, LOOK_UP) if left > 0 else LOOK_UP
 
     def _give_up(self, ticket: Ticket) -> None:
         """Raise if the operation has not begun; one that has is waited for, because its outcome counts."""
         with self._mutex:
-            if ticket not in self._queue or (isinstance(ticket, ThreadTicket) and ticket.leads):
+            if ticket not in self._queue or self._leader is ticket:
                 return
             self._queue.remove(ticket)
         raise StoreBusy(busy_sentence(self._lock.path, self._patience))
@@ -303,13 +311,6 @@ class Writer:
                 return False
             self._queue.remove(ticket)
             return True
-
-    def _leave(self, ticket: ThreadTicket) -> None:
-        """An interrupt ends the wait: what has not begun never will, and a lead is passed on."""
-        self._withdraw(ticket)
-        if ticket.leads:
-            ticket.leads = False
-            self._pass_on()
 
     def _outcome(self, ticket: Ticket) -> Any:
         if ticket.error is None:
@@ -322,14 +323,15 @@ class Writer:
 
     # The background thread.
 
-    def _summon(self) -> None:
-        with self._mutex:
-            self._is_summoned = True
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._write_in_background, name="duly-sqlite-writer", daemon=True
-                )
-                self._thread.start()
+    def _call_background(self) -> None:
+        """Let the background thread lead; under the mutex."""
+        if self._thread is None:
+            thread = threading.Thread(
+                target=self._write_in_background, name="duly-sqlite-writer", daemon=True
+            )
+            thread.start()
+            self._thread = thread
+        self._leader, self._is_summoned = BACKGROUND, True
         self._summons.release()
 
     def _write_in_background(self) -> None:
@@ -347,7 +349,7 @@ class Writer:
                 self._is_summoned = True
                 self._summons.release()
             else:
-                self._has_leader = False
+                self._leader = None
 
     def _is_needed(self) -> bool:
         while not self._summons.acquire(timeout=IDLE):
@@ -362,8 +364,8 @@ class Writer:
     def _retire(self) -> bool:
         """Send the background thread home, unless it is still waiting for another process."""
         with self._mutex:
-            if self._has_leader:
+            if self._leader is not None:
                 return False
-            self._has_leader = True
+            self._leader = GONE
         self._summons.release()
         return True

@@ -25,10 +25,12 @@ create table duly_tally (
 -- `entered` is the generation it was created with: it names the job in duly_history and never changes.
 -- `rank` is the priority with its sign turned round: index and comparison go one way.
 -- With an `event`, the row is also the last line of the job's history: an end at `finished_at` of the run that began
--- at `started_at`. A run that ends in a commit of its own tells it so: a line apart would be two more pages to write.
+-- at `started_at`. Runs that are simply done tell it so: a line apart would be more pages to write.
+-- `spare` are blanks that make room for what a loan and an end write into the row: it keeps its length, so SQLite
+-- overwrites it where it is, instead of moving its neighbours and splitting their page.
 create table duly_job (
     generation integer primary key,
-    id text not null unique,
+    id text not null,
     entered integer not null,
     task text not null,
     queue text not null,
@@ -79,8 +81,11 @@ create table duly_job (
     error_folded text,
     fingerprint text,
     failed_at integer,
+    spare text not null default '                                                                                ',
     check ((finished_at is null) = (state in ('waiting', 'running')))
 ) strict;
+
+create unique index duly_job_id on duly_job (id);
 
 -- No number is given twice: the highest outlives its job, whoever deletes it.
 create trigger duly_job_outlived before delete on duly_job
@@ -89,9 +94,15 @@ begin
     update duly_counter set value = old.generation where name = 'number' and value < old.generation;
 end;
 
--- claim: what may be lent, lane by lane. Parked jobs are outside, so nobody walks over them.
-create index duly_job_ready on duly_job (queue, task, rank, ready_at)
+-- claim: what may be lent, lane by lane. Parked jobs are outside, so nobody walks over them. find, count and census
+-- read it too, so what is the same in all entries stands in front of them: without it each would be looked up in the
+-- table, and behind the others it would be in the way of their order.
+create index duly_job_ready on duly_job (state, is_parked, queue, task, rank, ready_at)
     where state = 'waiting' and is_parked = 0;
+
+-- find, count, census: those that wait behind others.
+create index duly_job_parked on duly_job (state, is_parked, queue, task)
+    where state = 'waiting' and is_parked = 1;
 
 -- claim: what nobody wants any more, by lane, so that lanes this worker does not serve cost one seek.
 create index duly_job_expiry on duly_job (queue, task, expires_at)
@@ -105,11 +116,7 @@ create index duly_job_running on duly_job (worker, task, queue, serial, state)
 create index duly_job_serial on duly_job (serial, state, is_parked)
     where serial is not null and state in ('waiting', 'running');
 
--- find, count, census: waiting and finished jobs by lane, newest first within each. The state stands
--- in the index as well, or every entry counted would be looked up in the table.
-create index duly_job_waiting on duly_job (queue, task, state)
-    where state = 'waiting';
-
+-- find, count, census: finished jobs by lane, newest first within each.
 create index duly_job_ended on duly_job (queue, task, state)
     where state not in ('waiting', 'running');
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from duly.bundle import at_hand
@@ -53,7 +54,7 @@ from duly.stores.sqlite.operations.put import put
 from duly.stores.sqlite.operations.renew import begin, disown, renew, report
 from duly.stores.sqlite.operations.search import search as find_text
 from duly.stores.sqlite.operations.select import counted
-from duly.stores.sqlite.operations.swift import Lone, Mould, lone, put_alone
+from duly.stores.sqlite.operations.swift import Mould, alone, put_alone
 from duly.stores.sqlite.operations.world import World
 from duly.stores.tables.haste import Haste
 from duly.stores.tables.instants import stamp
@@ -80,15 +81,20 @@ class Operations:
             yield from absorb(world)
             return (yield from put(world, requests))
 
-        if (request := lone(requests, self._mould)) is None:
-            requests = at_hand(requests)
-            return self._writing("put", act)
-        self._mould = request.mould
-        return Operation("put", lambda: self._put_alone(request, act), is_light=True)
+        if (request := alone(requests)) is not None:
+            mould = self._mould
+            if mould is None or mould.pattern is not request[0]:
+                mould = self._mould = Mould(request[0])
+            if mould.meets_nobody:
+                return Operation("put", partial(self._put_alone, mould, *request[1:], act), is_light=True)
+        requests = at_hand(requests)
+        return self._writing("put", act)
 
-    def _put_alone(self, request: Lone, act: Callable[[World], Steps[list[Placed]]]) -> Steps[list[Placed]]:
-        now = stamp(self._clock.now())
-        return put_alone(request, now, self.level, lambda: entered("put", self._world(), act, self.level))
+    def _put_alone(
+        self, mould: Mould, job_id: str, arguments: str, act: Callable[[World], Steps[list[Placed]]]
+    ) -> Steps[list[Placed]]:
+        values = mould.values(job_id, arguments, stamp(self._clock.now()), self.level)
+        return put_alone(job_id, values, lambda: entered("put", self._world(), act, self.level))
 
     def offer(self, requests: Sequence[Request]) -> Operation[list[Placed]]:
         return self._writing("offer", lambda world: offer(world, requests))
@@ -117,6 +123,9 @@ class Operations:
     def finish(self, settlement: Settlement) -> Operation[bool]:
         """Settle one run that is simply done, or change nothing: for the end of an exactly-once run."""
         return Operation("settle", lambda: finish(self._world(), settlement))
+
+    def foresee(self, settlements: Sequence[Settlement]) -> None:
+        """Nothing to do: a file does nothing by itself, so there is no time to use."""
 
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:

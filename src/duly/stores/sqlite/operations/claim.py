@@ -13,7 +13,7 @@ from itertools import chain, groupby, repeat
 from typing import Any, Final, NamedTuple
 
 from duly.ids import new_nonce
-from duly.job import Claim
+from duly.job import Claim, as_claim
 from duly.stores.contract import Ask, Claimed
 from duly.stores.drive import Lengthy, Statement, Steps
 from duly.stores.sqlite.operations.batch import pack, unpack
@@ -80,9 +80,9 @@ class Reading(NamedTuple):
         *texts, rests, uncommon = columns
         unpacked: list[Any] = [*map(unpack, texts), unpack(rests) if uncommon else None]
         moments, generations, *_ = unpacked
-        places = [*zip(moments, generations, strict=True)]
-        if places == sorted(places):
+        if moments == sorted(moments) and generations == sorted(generations):
             return cls(track, *unpacked)
+        places = [*zip(moments, generations, strict=True)]
         order = sorted(range(len(places)), key=places.__getitem__)
         return cls(track, *(column and [column[place] for place in order] for column in unpacked))
 
@@ -128,7 +128,7 @@ class Reading(NamedTuple):
             self._contexts(),
             strict=False,  # what is repeated has no end
         )
-        return list(map(Claim._make, columns))
+        return list(map(as_claim, columns))
 
 
 def claim(world: World, ask: Ask, ends: Ends | None = None) -> Steps[Claimed]:

@@ -33,6 +33,7 @@ def _end(world: World, settlement: Settlement, verdict: Done) -> dict[str, Any]:
     job_id, epoch, nonce = settlement.fence
     return {
         "id": job_id,
+        "generation": settlement.generation,
         "epoch": epoch,
         "nonce": nonce,
         "now": world.now,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from duly.job import FINISHED, Fence, State
-from duly.lifecycle import (
-    Done,
-    Settled,
-)
+from duly.lifecycle import Done, Settled, Verdict
 from duly.stores.contract import Settlement
-from duly.stores.drive import Counted, Lengthy, Statement, Steps
+from duly.stores.drive import Lengthy, Statement, Steps
 from duly.stores.sqlite.operations.batch import pack
 from duly.stores.sqlite.operations.exchange import exchange
 from duly.stores.sqlite.operations.intake import absorb
@@ -26,6 +25,11 @@ from duly.stores.tables.instants import span, stamp_or_none
 from duly.stores.tables.verdicts import Neighbours, settle_row
 
 SQL = statements("settle")
+
+NOWHERE: Final = 0
+"""The generation of no job."""
+
+THEN: Final = attrgetter("then")
 
 
 class Ends:
@@ -56,22 +60,25 @@ class Ends:
 
     def settle_and_lend(self, loan: dict[str, Any]) -> Steps[None]:
         """In one statement, which changes nothing where one of them is `Undecided`."""
-        plain = list(self._plain.values())
-        loans = {"loans": pack(_loans(plain)), "ends": len(plain), "is_free": True}
-        yield from exchange(loan | loans | {"now": self._world.now})
-        yield from _keep_results(self._world, plain, len(plain))
+        plain = yield from _placed(self._plain.values())
+        loans = _loans(plain)
+        words = {"loans": pack(loans), "last": len(loans) - 1, "is_free": True, "now": self._world.now}
+        yield from exchange(loan | words)
+        yield from _keep_results(self._world, _results(plain))
         self._answers = [Settled.SETTLED] * len(plain)
 
 
 def settle(world: World, worker: str, settlements: Sequence[Settlement]) -> Steps[list[Settled]]:
     yield from absorb(world)
     plain = _plain(settlements)
-    is_free = len(plain) == len(settlements)
-    count = yield from _finish_together(world, list(plain.values()), is_free=is_free)
+    loans = _loans((yield from _placed(plain.values())))
+    results = _results(plain.values())
+    said_before: set[str] = (yield from _finished(loans)) if results else set()
+    count = yield from _finish_together(world, loans, is_free=len(plain) == len(settlements))
+    yield from _keep_results(world, [result for result in results if result[0] not in said_before])
     if count == len(settlements):
         return [Settled.SETTLED] * count
-    found = yield Statement(SQL["which_finished"], {"count": count})
-    finished = {plain[job_id].fence for (job_id,) in found}
+    finished = {plain[job_id].fence for job_id in (yield from _finished(loans))}
     answers: list[Settled] = []
     for settlement in settlements:
         if settlement.fence in finished:
@@ -86,10 +93,16 @@ def settle(world: World, worker: str, settlements: Sequence[Settlement]) -> Step
 
 def _plain(settlements: Sequence[Settlement]) -> dict[str, Settlement]:
     """By job, what may be simply done. Of two for one job only the first: the other must see its effect."""
-    first: dict[str, Settlement] = {}
-    for settlement in settlements:
-        first.setdefault(settlement.fence.id, settlement)
-    return {job_id: settlement for job_id, settlement in first.items() if _is_plain(settlement)}
+    by_job = {one.fence.id: one for one in settlements}
+    if len(by_job) == len(settlements) and _are_alike(settlements):
+        return by_job if _is_plain(settlements[0]) else {}
+    first = {one.fence.id: one for one in reversed(settlements)}
+    return {one.fence.id: one for one in settlements if first[one.fence.id] is one and _is_plain(one)}
+
+
+def _are_alike(settlements: Sequence[Settlement]) -> bool:
+    """Most of a worker's are, which are looked at once: one value serves all runs that are simply done."""
+    return len({id(one.verdict) for one in settlements}) == 1 and not any(map(THEN, settlements))
 
 
 def _is_plain(settlement: Settlement) -> bool:
@@ -97,42 +110,85 @@ def _is_plain(settlement: Settlement) -> bool:
     return type(verdict) is Done and not settlement.then and "\0" not in (verdict.result or "")
 
 
-def _finish_together(world: World, plain: Sequence[Settlement], *, is_free: bool) -> Steps[int]:
-    """End what needs no decision, each with one of the last lines of the history; answers how many.
+def _placed(plain: Collection[Settlement]) -> Steps[Collection[Settlement]]:
+    """With the generations of their jobs. Workers tell them; for others they are looked up."""
+    unknown = [settlement.fence.id for settlement in plain if settlement.generation is None]
+    if not unknown:
+        return plain
+    ((found,),) = yield Statement(SQL["generations"], {"ids": pack(unknown)})
+    generations: dict[str, int] = json.loads(found)
+    return [
+        settlement
+        if settlement.generation is not None
+        else settlement._replace(generation=generations.get(settlement.fence.id, NOWHERE))
+        for settlement in plain
+    ]
+
+
+class Together(NamedTuple):
+    """Runs of one claim that began at one moment, and end by one statement. Bodies start in bursts."""
+
+    epoch: int
+    nonce: str
+    started_at: int | None
+    amount: int
+    generations: list[int | None]
+
+
+def _loans(plain: Collection[Settlement]) -> list[Together]:
+    loans: defaultdict[tuple[int, str, int | None], list[int | None]] = defaultdict(list)
+    started_at: datetime | None = None
+    stamped: int | None = None
+    for (_, epoch, nonce), _, started, _, _, _, generation in plain:
+        if started is not started_at:
+            started_at, stamped = started, stamp_or_none(started)
+        loans[epoch, nonce, stamped].append(generation)
+    return [Together(*shared, len(ended), ended) for shared, ended in loans.items()]
+
+
+def _finish_together(world: World, loans: Sequence[Together], *, is_free: bool) -> Steps[int]:
+    """End what needs no decision; answers how many.
 
     With `is_free` a job with a serial may be among them. Not so beside other verdicts, whose
     follow-ups look at what stands for the serial at their own turn.
     """
-    if not plain:
-        return 0
-    ends = {"loans": pack(_loans(plain)), "now": world.now, "is_free": is_free}
-    yield Lengthy(SQL["record_done"], ends)
-    ((count, _),) = yield Counted(SQL["finish_done"], {"now": world.now})
-    yield from _keep_results(world, plain, count)
-    return int(count)
+    finished = 0
+    for epoch, nonce, started_at, _, generations in loans:
+        ends = {"ended": pack(generations), "epoch": epoch, "shown": nonce, "started_at": started_at}
+        yield Lengthy(SQL["finish_done"], ends | {"now": world.now, "is_free": is_free})
+        ((count,),) = yield Statement(SQL["finished"])
+        finished += count
+    return finished
 
 
-def _loans(plain: Sequence[Settlement]) -> list[tuple[int, str, dict[str, int | None]]]:
-    """Epoch, nonce, and when each run of theirs began. Bodies start in bursts, so most began together."""
-    loans: defaultdict[tuple[int, str], dict[str, int | None]] = defaultdict(dict)
-    started_at: datetime | None = None
-    stamped: int | None = None
-    for (job_id, epoch, nonce), _, started, *_ in plain:
-        if started is not started_at:
-            started_at, stamped = started, stamp_or_none(started)
-        loans[epoch, nonce][job_id] = stamped
-    return [(epoch, nonce, ends) for (epoch, nonce), ends in loans.items()]
+def _finished(loans: Sequence[Together]) -> Steps[set[str]]:
+    """The jobs among them that ended under that very loan, now or when it was said before."""
+    found = yield Statement(SQL["which_finished"], {"loans": pack(loans)})
+    return {job_id for (job_id,) in found}
 
 
-def _keep_results(world: World, plain: Sequence[Settlement], count: int) -> Steps[None]:
-    results = [
-        (settlement.fence.id, verdict.result, span(verdict.keep_result) if verdict.keep_result else None)
-        for settlement in plain
-        if isinstance(verdict := settlement.verdict, Done)
-        and (verdict.result is not None or verdict.keep_result)
+Result = tuple[str, int, str, str | None, int | None]
+"""A fence, what the run leaves behind, and for how long."""
+
+
+def _results(plain: Collection[Settlement]) -> list[Result]:
+    if not any(_leaves_one(verdict) for verdict in {id(one.verdict): one.verdict for one in plain}.values()):
+        return []
+    return [
+        (job_id, epoch, nonce, verdict.result, span(verdict.keep_result) if verdict.keep_result else None)
+        for (job_id, epoch, nonce), verdict, *_ in plain
+        if isinstance(verdict, Done) and _leaves_one(verdict)
     ]
+
+
+def _leaves_one(verdict: Verdict) -> bool:
+    return isinstance(verdict, Done) and (verdict.result is not None or bool(verdict.keep_result))
+
+
+def _keep_results(world: World, results: Sequence[Result]) -> Steps[None]:
+    """Of those that were finished just now."""
     if results:
-        yield Statement(SQL["keep_results"], {"results": pack(results), "count": count, "now": world.now})
+        yield Statement(SQL["keep_results"], {"results": pack(results), "now": world.now})
 
 
 # --- one claim, whatever happened meanwhile -----------------------------------------------------

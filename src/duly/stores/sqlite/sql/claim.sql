@@ -43,7 +43,8 @@ group by serial
 -- name: lend
 update duly_job
 set state = 'running', epoch = epoch + 1, nonce = :nonce, worker = :worker,
-    has_begun = 0, began_isolated = 0, progress = null, wish = nullif(wish, 'hurry')
+    has_begun = 0, began_isolated = 0, progress = null, wish = nullif(wish, 'hurry'),
+    spare = substr(spare, 1 + length(:worker) + length(:nonce))
 where generation in (select value from json_each(:generations))
 
 -- name: park

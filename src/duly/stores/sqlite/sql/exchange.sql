@@ -5,20 +5,22 @@
 -- name: words
 -- What the program is told. Nothing is stored there.
 create temp view if not exists duly_words as
-select null as loans, null as ends, null as now, null as is_free, null as generations, null as nonce,
-    null as worker
+select null as epoch, null as shown, null as started_at, null as ends, null as ended, null as now, null as is_free,
+    null as generations, null as nonce, null as worker
 
 -- name: program
 -- In braces are the statements of other files that would be said one by one, with words in the place of their
--- parameters. The second follows the first at once: where not every end has its line, it aborts the whole statement.
+-- parameters. Where not every run ended, the whole statement is undone.
 create temp trigger if not exists duly_spoken instead of insert on duly_words
 begin
-    {settle[record_done]};
-    select raise(abort, 'an end needs a decision') where changes() <> :ends;
     {settle[finish_done]};
+    select raise(abort, 'an end needs a decision') where changes() <> :ends;
     {claim[lend]};
 end
 
 -- name: say
-insert into duly_words (loans, ends, now, is_free, generations, nonce, worker)
-values (:loans, :ends, :now, :is_free, :generations, :nonce, :worker)
+-- Once for each of [[epoch, nonce, started_at, how many, [generation, ...]], ...]; with the last of them jobs are lent.
+insert into duly_words (epoch, shown, started_at, ends, ended, now, is_free, generations, nonce, worker)
+select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, :now, :is_free,
+    iif(key = :last, :generations, '[]'), :nonce, :worker
+from json_each(:loans)

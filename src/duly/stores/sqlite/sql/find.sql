@@ -7,8 +7,13 @@ where job in (select value from json_each(:jobs))
 order by number
 
 -- name: census
-select task, queue, 'waiting', count(*) from duly_job indexed by duly_job_waiting
-where state = 'waiting' group by queue, task
+select task, queue, 'waiting', sum(size) from (
+    select task, queue, count(*) as size from duly_job indexed by duly_job_ready
+    where state = 'waiting' and is_parked = 0 group by queue, task
+    union all
+    select task, queue, count(*) from duly_job indexed by duly_job_parked
+    where state = 'waiting' and is_parked = 1 group by queue, task)
+group by queue, task
 union all
 select task, queue, 'running', count(*) from duly_job indexed by duly_job_running
 where state = 'running' group by queue, task

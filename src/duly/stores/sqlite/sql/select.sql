@@ -2,7 +2,8 @@
 -- Lists are JSON; one that is null selects everything, and none of the spared queues.
 
 -- name: newest
-select generation from duly_job
+-- In the order of the table: once a nearly empty one was analysed, an index and a sort would seem as good.
+select generation from duly_job not indexed
 where generation < :before and queue not in (select value from json_each(:spared))
 order by generation desc limit :limit
 
@@ -51,17 +52,29 @@ order by generation desc limit :limit
 -- name: waiting_groups
 with recursive lane (queue, task) as (
     select * from (
-        select queue, task from duly_job indexed by duly_job_waiting
-        where state = 'waiting' order by queue, task limit 1)
+        select queue, task from duly_job indexed by duly_job_ready
+        where state = 'waiting' and is_parked = 0 order by queue, task limit 1)
     union all
     select job.queue, job.task
     from lane cross join duly_job as job on job.generation = coalesce(
-        (select generation from duly_job indexed by duly_job_waiting
-            where state = 'waiting' and queue = lane.queue and task > lane.task order by task limit 1),
-        (select generation from duly_job indexed by duly_job_waiting
-            where state = 'waiting' and queue > lane.queue order by queue, task limit 1))
+        (select generation from duly_job indexed by duly_job_ready
+            where state = 'waiting' and is_parked = 0 and queue = lane.queue and task > lane.task order by task limit 1),
+        (select generation from duly_job indexed by duly_job_ready
+            where state = 'waiting' and is_parked = 0 and queue > lane.queue order by queue, task limit 1))
+), parked (queue, task) as (
+    select * from (
+        select queue, task from duly_job indexed by duly_job_parked
+        where state = 'waiting' and is_parked = 1 order by queue, task limit 1)
+    union all
+    select job.queue, job.task
+    from parked cross join duly_job as job on job.generation = coalesce(
+        (select generation from duly_job indexed by duly_job_parked
+            where state = 'waiting' and is_parked = 1 and queue = parked.queue and task > parked.task
+            order by task limit 1),
+        (select generation from duly_job indexed by duly_job_parked
+            where state = 'waiting' and is_parked = 1 and queue > parked.queue order by queue, task limit 1))
 )
-select queue, task, 'waiting' from lane
+select queue, task, 'waiting' from lane union select queue, task, 'waiting' from parked
 
 -- name: ended_groups
 with recursive lane (queue, task, state) as (
@@ -82,9 +95,22 @@ with recursive lane (queue, task, state) as (
 )
 select queue, task, state from lane
 
+-- name: latest_waiting
+-- Of the newest jobs, whatever became of them, those that wait. Mostly that is all a page shows of a long queue.
+select generation, queue, task from (
+    select generation, queue, task, state from duly_job not indexed
+    where generation < :before order by generation desc limit :window)
+where state = 'waiting'
+
 -- name: waiting_in
-select generation from duly_job indexed by duly_job_waiting
-where state = 'waiting' and queue = :queue and task = :task and generation < :before
+-- Looks at all that wait in the lane: claims need them in another order, and an index for this one would be written
+-- with every request.
+select generation from (
+    select generation from duly_job indexed by duly_job_ready
+    where state = 'waiting' and is_parked = 0 and queue = :queue and task = :task and generation < :before
+    union all
+    select generation from duly_job indexed by duly_job_parked
+    where state = 'waiting' and is_parked = 1 and queue = :queue and task = :task and generation < :before)
 order by generation desc limit :limit
 
 -- name: ended_in
@@ -97,8 +123,11 @@ select generation, queue, task from duly_job indexed by duly_job_running
 where state = 'running' and generation < :before
 
 -- name: count_waiting_in
-select count(*) from duly_job indexed by duly_job_waiting
-where state = 'waiting' and queue = :queue and task = :task
+select
+    (select count(*) from duly_job indexed by duly_job_ready
+        where state = 'waiting' and is_parked = 0 and queue = :queue and task = :task)
+    + (select count(*) from duly_job indexed by duly_job_parked
+        where state = 'waiting' and is_parked = 1 and queue = :queue and task = :task)
 
 -- name: count_ended_in
 select count(*) from duly_job indexed by duly_job_ended
