@@ -32,7 +32,13 @@ def all_the_time_in_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convoy, "PATIENCE", 3600.0)
 
 
-@dataclass(frozen=True)
+@pytest.fixture(autouse=True)
+def one_message_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that it is known who waits; tests of two say so."""
+    monkeypatch.setattr(convoy, "ABREAST", 1)
+
+
+@dataclass
 class Errand(Operation[list[Placed]]):
     """Some requests on their way."""
 
@@ -129,6 +135,34 @@ def test_whoever_comes_while_a_message_is_under_way_goes_with_the_next() -> None
     assert road.sent == [["first"], ["a", "b", "c"]]
 
 
+def test_whoever_finds_two_messages_under_way_goes_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convoy, "ABREAST", 2)
+    is_full, ends = threading.Barrier(3), {"first": threading.Event(), "second": threading.Event()}
+
+    def check(ids: Sequence[str]) -> None:
+        if ids[0] in ends:
+            is_full.wait(60)
+            assert ends[ids[0]].wait(60)
+
+    road = Road(check)
+    road.may_arrive.set()
+    callers = [Caller(road, name, PATTERN) for name in ends]
+    is_full.wait(60)
+    for number, name in enumerate("abc", 1):
+        callers.append(Caller(road, name, PATTERN))
+        assert eventually(partial(has_waiting, road, number))
+
+    ends["first"].set()
+    for caller in callers[2:]:
+        caller.join(60)
+    ends["second"].set()
+    for caller in callers[:2]:
+        caller.join(60)
+
+    assert [caller.answer for caller in callers] == ["first", "second", "a", "b", "c"]
+    assert road.sent[2:] == [["a", "b", "c"]]
+
+
 def test_requests_of_another_kind_go_by_themselves() -> None:
     road = Road()
 
@@ -186,8 +220,11 @@ def test_nobody_waits_for_a_leader_that_was_interrupted() -> None:
     assert road.carry("last", PATTERN)[0].id == "last"
 
 
-def test_whoever_has_waited_too_long_goes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convoy, "PATIENCE", 0.0)
+@pytest.mark.parametrize(("name", "value"), [("PATIENCE", 0.0), ("ABREAST", 2)])
+def test_whoever_has_waited_too_long_or_finds_room_goes_by_itself(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: float
+) -> None:
+    monkeypatch.setattr(convoy, name, value)
     road = Road()
     first = Caller(road, "first", PATTERN)
     assert road.has_set_out.wait(60)
@@ -205,7 +242,7 @@ def test_whoever_has_waited_too_long_frees_those_that_come_after_it(monkeypatch:
     road = Road()
     road.may_arrive.set()
 
-    def struck() -> None:
+    def struck(_: convoy.Lead) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patching:
@@ -221,6 +258,30 @@ def test_whoever_has_waited_too_long_frees_those_that_come_after_it(monkeypatch:
     third.join(60)
 
     assert [second.answer, third.answer] == ["second", "third"]
+
+
+def test_messages_that_were_struck_down_are_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would take the place of one for the life of the process."""
+    monkeypatch.setattr(convoy, "ABREAST", 2)
+    monkeypatch.setattr(convoy, "PATIENCE", 0.01)
+    road = Road()
+    road.may_arrive.set()
+
+    def struck(_: convoy.Lead) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patching:
+        patching.setattr(road.convoy, "_hand_on", struck)
+        for number in range(4):
+            with pytest.raises(KeyboardInterrupt):
+                road.carry(f"struck {number}", PATTERN)
+    callers = list[Caller]()
+    for name in ("waits", "does not"):
+        callers.append(Caller(road, name, PATTERN))
+        callers[-1].join(60)
+
+    assert [caller.answer for caller in callers] == ["waits", "does not"]
+    assert getattr(road.convoy, "_leads") == []  # noqa: B009  nobody else asks for it
 
 
 def test_a_request_made_while_its_own_thread_waits_for_an_answer_waits_for_nobody() -> None:
@@ -272,7 +333,7 @@ def test_a_forked_child_waits_for_no_message_of_its_parent(
     put(store, PATTERN)
     store.close()  # what the parent has open is not what this is about
     parents = StoreRoad(store).convoy
-    monkeypatch.setattr(parents, "_leader", 1)  # a thread that the child does not have
+    monkeypatch.setattr(parents, "_leads", [convoy.Lead()])  # a thread that the child does not have
 
     store.driver.forget()
 
