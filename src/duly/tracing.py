@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, Tracer
 
 SCOPE: Final = "duly"
+TRACES: Final = "opentelemetry.trace"
+METRICS: Final = "opentelemetry.metrics._internal"
 SYSTEM: Final = {"messaging.system": "duly"}
 ENQUEUE: Final = {"messaging.operation.name": "enqueue", "messaging.operation.type": "send"}
 RUN: Final = {"messaging.operation.name": "run", "messaging.operation.type": "process"}
@@ -54,19 +56,20 @@ A = TypeVar("A", bound=Answer)
 
 def tracer() -> Tracer | None:
     """Where spans begin; None as long as nobody in this process has set up tracing."""
-    provider = _provider("opentelemetry.trace", "_TRACER_PROVIDER", "get_tracer_provider")
+    provider = _provider(TRACES, "_TRACER_PROVIDER", "get_tracer_provider")
     return None if provider is None else _tracer_of(provider)
 
 
 def meter() -> Meter | None:
     """Where instruments are made; None as long as nobody in this process has set up metrics."""
-    provider = _provider("opentelemetry.metrics._internal", "_METER_PROVIDER", "get_meter_provider")
+    provider = _provider(METRICS, "_METER_PROVIDER", "get_meter_provider")
     return None if provider is None else _meter_of(provider)
 
 
 def is_wanted() -> bool:
     """Whether a span or a measurement would reach anybody."""
-    return tracer() is not None or meter() is not None
+    is_loaded = TRACES in sys.modules or METRICS in sys.modules
+    return is_loaded and (tracer() is not None or meter() is not None)
 
 
 @lru_cache(maxsize=1)
@@ -264,7 +267,7 @@ class RunSpan:
 
 def is_traced() -> bool:
     """False where nobody could trace. One look, before anything else: every run comes by here."""
-    return "opentelemetry.trace" in sys.modules
+    return TRACES in sys.modules
 
 
 def begin_run(claim: Claim) -> RunSpan | None:

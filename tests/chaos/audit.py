@@ -30,7 +30,7 @@ CONTACT_EVERY = 0.25
 """Answers that say nothing are still signs of life, now and then."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Watched(Operation[T]):
     """An operation whose call and answer are written down; the store gets the one it made itself."""
 

@@ -159,7 +159,9 @@ def settle(
     worker: str = "w1",
     arguments: str | None = None,
 ) -> Settled:
-    ended = Settlement(lent.fence, verdict or Done(), then=tuple(then), arguments=arguments)
+    ended = Settlement(
+        lent.fence, verdict or Done(), then=tuple(then), arguments=arguments, generation=lent.generation
+    )
     [answer] = store.run(store.settle(worker, [ended]))
     return answer
 

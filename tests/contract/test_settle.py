@@ -158,6 +158,35 @@ def test_a_batch_is_answered_claim_by_claim(store: Store) -> None:
     assert answers == [Settled.LOST, Settled.SETTLED, Settled.SUPERSEDED]
 
 
+@pytest.mark.parametrize("place", ["told", "not told", "told wrongly"])
+def test_where_a_job_was_lent_is_only_a_hint(store: Store, place: str) -> None:
+    put(store, request(), request(), request(KEY))
+    *lent, lost = claim_all(store)
+    settle(store, lost, Release())
+    generations = {"told": lost.generation, "not told": None, "told wrongly": 10**9}
+
+    ends = [
+        *[Settlement(one.fence, Done("1", HOUR), generation=one.generation) for one in lent],
+        Settlement(lost.fence, Done(), generation=generations[place]),
+    ]
+    answers = [store.run(store.settle("w1", part)) for part in (ends, ends[:1])]
+
+    assert answers == [[Settled.SETTLED, Settled.SETTLED, Settled.LOST], [Settled.SETTLED]]
+    assert [look(store, one.id).result for one in lent] == ["1", "1"]
+    assert state(store, lost.id) is State.WAITING
+
+
+@pytest.mark.parametrize("place", [None, 10**9])
+def test_an_end_that_tells_no_place_counts_as_well(store: Store, place: int | None) -> None:
+    lent = start(store, request())
+
+    assert store.run(store.settle("w1", [Settlement(lent.fence, Done(), generation=place)])) == [
+        Settled.SETTLED
+    ]
+
+    assert state(store, lent.id) is State.DONE
+
+
 def test_an_empty_batch_is_answered_with_nothing(store: Store) -> None:
     assert store.run(store.settle("w1", [])) == []
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.contract.arrange import (
+    HOUR,
     KEY,
     LEASE,
     SECOND,
@@ -51,6 +53,39 @@ def test_the_caller_has_something_to_do_while_the_store_is_at_work(store: Store)
     assert len(turned.claimed.claims) == 1
     has_to_wait = not isinstance(store, MemoryStore)
     assert bool(done) is has_to_wait
+
+
+@pytest.mark.parametrize(
+    ("foreseen", "meant"),
+    [("ab", "ab"), ("ab", "abcd"), ("ab", "cabd"), ("abcd", "ab"), ("ab", "cd"), ("", "a")],
+)
+def test_what_was_foreseen_is_a_hint_and_no_more(store: Store, foreseen: str, meant: str) -> None:
+    """Whatever the worker settles in the end is what counts; some of them with something to keep."""
+    put(store, *(request() for _ in range(6)))
+    for known in claim_all(store, limit=2):  # now the store knows worker and lane
+        settle(store, known)
+    claims = dict(zip("abcd", claim_all(store, limit=4), strict=True))
+    settlements = {name: Settlement(claim.fence, Done()) for name, claim in claims.items()}
+    settlements["d"] = Settlement(claims["d"].fence, Done("42", HOUR))
+
+    store.foresee([settlements[name] for name in foreseen[:1]])
+    store.foresee([settlements[name] for name in foreseen])
+    turned = store.run(store.turn([settlements[name] for name in meant], ask()))
+
+    assert turned.answers == [Settled.SETTLED] * len(meant)
+    ended = {name for name, claim in claims.items() if state(store, claim.id) is State.DONE}
+    assert ended == set(meant)
+
+
+def test_what_was_foreseen_under_a_lost_lease_is_refused(store: Store, clock: VirtualClock) -> None:
+    late = [Settlement(start(store, request()).fence, Done())]
+    store.foresee(late)
+    clock.advance(2 * LEASE)
+    claim_all(store, "w2")
+
+    turned = store.run(store.turn(late, ask()))
+
+    assert turned.answers == [Settled.LOST]
 
 
 def test_a_turn_lends_what_its_own_settle_made_ready(store: Store) -> None:

@@ -108,8 +108,9 @@ class Token:
         try:
             with self.fence:
                 self.thread = None
-            for _ in range(100):  # one that was sent before strikes in the first step, so before the act
-                pass
+            if self.interrupts:  # one that was sent before strikes in the first step, so before the act
+                for _ in range(100):
+                    pass
             return act()
         finally:
             self.enter()

@@ -156,6 +156,8 @@ class Settlement(NamedTuple):
     """New arguments for the next cycle, with Again."""
     is_conditional: bool = False
     """In a transaction that commits only if the verdict stands: then a wish to cancel answers SUPERSEDED."""
+    generation: int | None = None
+    """The one its job had in this claim: a store may find it sooner by it. It proves nothing."""
 
     def answer(self, conclusion: Conclusion) -> Settled:
         """What the worker is told."""
@@ -332,6 +334,10 @@ class Store(Protocol):
     def renew(self, card: WorkerCard, fences: Sequence[Fence], lease: timedelta) -> Operation[Renewal]: ...
     def settle(self, worker: str, settlements: Sequence[Settlement]) -> Operation[list[Settled]]: ...
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]: ...
+    def foresee(self, settlements: Sequence[Settlement]) -> None:
+        """A hint: the next turn is likely to settle these very ones. What can be packed before, may be."""
+        ...
+
     def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]: ...
     def amend(
         self, selection: Selection, amendment: Amendment, *, by: str = "", limit: int = 1000

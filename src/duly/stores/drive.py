@@ -42,16 +42,20 @@ class Verbatim(Statement):
 Steps = Generator[Statement, Sequence[Row], T]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Operation(Generic[T]):
-    """A named piece of work for one transaction. `steps` makes it anew, so a driver may try again."""
+    """A named piece of work for one transaction. `steps` makes it anew, so a driver may try again.
+
+    Nobody changes one; frozen, it would take three times as long to make, with every request.
+    """
 
     name: str
     steps: Callable[[], Steps[T]]
     writes: bool = True
-    meanwhile: Callable[[], None] | None = None
+    meanwhile: Callable[[], object] | None = None
     """What the caller does while the store is at work, where a driver can tell: never more than is quick, and
-    perhaps not at all or again, with another try. In Python one waits for one's own threads, too."""
+    perhaps not at all or again, with another try. In Python one waits for one's own threads, too. A true
+    answer asks for another call, should the store be at work a moment later."""
     is_light: bool = field(default=False, kw_only=True)
     """Its first statement is `Counted`, and all it does unless it changes nothing: an SQLite store need not
     be able to undo it, nor begin a transaction for it."""

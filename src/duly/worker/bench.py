@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from duly.executors.threads import Threads
@@ -37,6 +37,10 @@ log = logging.getLogger("duly.worker")
 
 EVERY: Final = sys.maxsize
 """A mark that is never passed: every end is told at once."""
+
+AT_ONCE: Final = timedelta(milliseconds=1)
+"""Bodies that start within it began at one moment: a store ends those together, in one statement."""
+LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 HOOKS = 4
 """Threads for on_failure functions: a slow one must not take a slot from the work."""
@@ -85,6 +89,8 @@ class Bench:
             fail=fail,
         )
         self._is_closing = False
+        self._moment = LONG_AGO
+        """The one at which bodies start just now."""
         self.low = EVERY
         """With so few claims left unstarted, whoever collects ends is called; with more he may sleep on."""
 
@@ -136,6 +142,7 @@ class Bench:
 
     def keep(self, holdings: list[Holding]) -> None:
         """Claims that were lent. They start when a slot becomes free, or at the next `advance`."""
+        self._moment = LONG_AGO  # none of them began before it was lent
         self._buffer.extend(holdings)
         self._coming = 0
 
@@ -217,7 +224,7 @@ class Bench:
         The clocks and the lease are looked at once for all of them: they start in the same moment.
         """
         if self._buffer and self._vacant and not self._is_closing:
-            may_start, now, started = self.trusts_lease(), self._clock.now(), time.monotonic()
+            may_start, now, started = self.trusts_lease(), self._now(), time.monotonic()
             while (holding := self._next()) is not None:
                 # A claim that waited through a freeze may be somebody else's by now.
                 if holding.halt is None and may_start:
@@ -227,6 +234,14 @@ class Bench:
                     self._end(Concluded(holding, Release(note="its lease was lost before it started")))
         if self._is_ripe:
             self._wake()
+
+    def _now(self) -> datetime:
+        """Bodies in threads start one by one, so a moment lasts a little, or each would have its own."""
+        now, moment = self._clock.now(), self._moment
+        if moment <= now < moment + AT_ONCE:
+            return moment
+        self._moment = now
+        return now
 
     def _next(self) -> Holding | None:
         """The next claim, with a slot for it; None if either is lacking."""

@@ -113,10 +113,15 @@ def handed_back(holding: Holding, note: str) -> Verdict:
 def settlement_of(ended: Concluded, *, is_conditional: bool = False) -> Settlement:
     """The verdict, with the requests that must be stored with it or not at all."""
     holding, verdict = ended.holding, ended.verdict
-    if verdict is DONE and not is_conditional:
-        return Settlement(holding.fence, verdict, holding.started_at, ended.then)
-    then = (*ended.then, *hooks_for(holding, verdict))
-    return Settlement(holding.fence, verdict, holding.started_at, then, is_conditional=is_conditional)
+    is_plain = verdict is DONE and not is_conditional
+    return Settlement(
+        holding.fence,
+        verdict,
+        holding.started_at,
+        ended.then if is_plain else (*ended.then, *hooks_for(holding, verdict)),
+        is_conditional=is_conditional,
+        generation=holding.claim.generation,
+    )
 
 
 def settlements_of(ended: Sequence[Concluded | Settlement]) -> list[Settlement]:
@@ -126,8 +131,11 @@ def settlements_of(ended: Sequence[Concluded | Settlement]) -> list[Settlement]:
     concluded = cast("Sequence[Concluded]", ended)  # schedules go on, and are never done
     holdings = [item.holding for item in concluded]
     fences, started = [one.fence for one in holdings], [one.started_at for one in holdings]
-    then = [item.then for item in concluded]
-    return list(map(_settled, zip(fences, repeat(DONE), started, then, repeat(None), repeat(object=False))))
+    then, generations = [item.then for item in concluded], [one.claim.generation for one in holdings]
+    columns = zip(
+        fences, repeat(DONE), started, then, repeat(None), repeat(object=False), generations, strict=False
+    )
+    return list(map(_settled, columns))
 
 
 _settled: Final[Callable[[Sequence[object]], Settlement]] = partial(cast(Any, tuple).__new__, Settlement)

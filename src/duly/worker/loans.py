@@ -61,7 +61,7 @@ class Loans:
         (claimed, taken, era), self._packed = self._packed, None
         tasks, bench, now = self._tasks, self._bench, claimed.now
         holdings = [
-            Holding(claim, tasks[claim.task], bench, lent_at=now, taken=taken)
+            Holding(claim, tasks[claim.task], bench, now, taken)
             for claim in claimed.claims
             if claim.queue != periodic.QUEUE
         ]

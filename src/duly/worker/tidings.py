@@ -1,4 +1,4 @@
-"""What becomes of an end that the store has answered: it is counted, told, and followed by hooks.
+"""What becomes of an end that the store has answered: it is let go of, counted, told, and followed by hooks.
 
 Touched by the pump's thread alone.
 """
@@ -6,6 +6,8 @@ Touched by the pump's thread alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
+from typing import cast
 
 from duly.app import App
 from duly.lifecycle import Settled
@@ -13,20 +15,23 @@ from duly.stores.contract import Settlement
 from duly.worker.doubts import seen_again
 from duly.worker.endings import DONE, Concluded, outcome_of, tell_end
 from duly.worker.failures import hook_call
-from duly.worker.hand import Halt, Holding
+from duly.worker.hand import Halt, Hand
 from duly.worker.tally import Tally
 
 
 class Tidings:
     """Most ends are news to nobody: those are counted together, when there is time."""
 
-    def __init__(self, app: App, tally: Tally, call_aside: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, app: App, hand: Hand, tally: Tally, call_aside: Callable[[Callable[[], None]], None]
+    ) -> None:
         self._events = app.events
         self._store = app.store
+        self._hand = hand
         self._tally = tally
         self._call_aside = call_aside
-        self._done: list[tuple[list[Holding], float]] = []
-        """Runs that ended well, were settled at that moment, and are news to nobody; still to be counted."""
+        self._put_off: list[tuple[Sequence[Concluded], float]] = []
+        """Runs that ended well, were settled at that moment, and are news to nobody; still in hand."""
         self._tells_done = True
         """Somebody wants to hear of each of them."""
         self.finished = 0
@@ -41,23 +46,48 @@ class Tidings:
 
         The store idles until it is asked again: whatever can wait is left for `count`.
         """
-        done: list[Holding] = []
-        is_quiet = not self._tells_done
-        for item, answer in zip(ended, answers, strict=True):
-            if not isinstance(item, Concluded):
-                continue
-            if is_quiet and item.verdict is DONE and answer is Settled.SETTLED and item.holding.halt is None:
-                done.append(item.holding)
-            else:
+        is_news = self._news(ended, answers)
+        if not any(is_news):
+            self._put_aside(cast("Sequence[Concluded]", ended), now)
+            return
+        told = [*compress(zip(ended, answers, strict=True), is_news)]
+        for item, answer in told:
+            if isinstance(item, Concluded):
                 self._tell_about(*seen_again(self._store, item, answer), now)
+        self._hand.drop(
+            [item.holding.fence if isinstance(item, Concluded) else item.fence for item, _ in told]
+        )
+        others = [item for item, is_told in zip(ended, is_news, strict=True) if not is_told]
+        self._put_aside(cast("Sequence[Concluded]", others), now)
+
+    def _news(self, ended: Sequence[Concluded | Settlement], answers: Sequence[Settled]) -> list[bool]:
+        """For each, whether it must be told of at once. Schedules are never done."""
+        if self._tells_done:
+            return [True] * len(ended)
+        is_settled = answers.count(Settled.SETTLED) == len(answers)
+        if is_settled and all([item.verdict is DONE for item in ended]):  # noqa: C419  a generator costs more
+            return [item.holding.halt is not None for item in cast("Sequence[Concluded]", ended)]
+        return [
+            not (
+                isinstance(item, Concluded)
+                and item.verdict is DONE
+                and answer is Settled.SETTLED
+                and item.holding.halt is None
+            )
+            for item, answer in zip(ended, answers, strict=True)
+        ]
+
+    def _put_aside(self, done: Sequence[Concluded], now: float) -> None:
         if done:  # else an idle worker would write down at every look that it did nothing
             self.finished += len(done)
-            self._done.append((done, now))
+            self._put_off.append((done, now))
 
     def count(self) -> None:
-        """Those that were put off."""
-        done, self._done = self._done, []
-        for holdings, settled_at in done:
+        """Let go of those that were put off, and count them."""
+        put_off, self._put_off = self._put_off, []
+        for concluded, settled_at in put_off:
+            holdings = [item.holding for item in concluded]
+            self._hand.drop([holding.fence for holding in holdings])
             self._tally.note_done(holdings, settled_at)
 
     def _tell_about(self, item: Concluded, answer: Settled, now: float) -> None:

@@ -16,15 +16,18 @@ from duly import Duly, State
 from duly.clock import SystemClock
 from duly.errors import StoreUnavailable
 from duly.job import ENGINE_QUEUES
+from duly.lifecycle import Settled
 from duly.signals import Throttle
 from duly.stores.contract import Ask, Lane, Page, Selection
 from duly.stores.drive import Operation
 from duly.worker.beat import Heartbeat
 from duly.worker.bench import Bench
+from duly.worker.endings import DONE, Concluded
 from duly.worker.hand import Hand, Holding
 from duly.worker.lanes import Lanes
 from duly.worker.outage import Outage
 from duly.worker.pump import Pump
+from duly.worker.tally import Tally
 from duly.worker.transaction import Counter
 
 LEASE = timedelta(minutes=10)
@@ -102,6 +105,25 @@ def _check_start_that_fails(desk: Desk) -> None:
         _turn(desk.pump, times=2)
 
     assert [desk.hand.get(one.fence) for one in ended] == [None] * len(ended)
+
+
+def test_runs_that_settled_themselves_are_counted_together(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one they took a tenth of the processor time of an exactly-once job."""
+    counted = list[int]()
+
+    def note_done(_tally: Tally, holdings: list[Holding], _settled_at: float) -> None:
+        counted.append(len(holdings))
+
+    monkeypatch.setattr(Tally, "note_done", note_done)
+    with closing(asyncio.new_event_loop()) as loop, closing(Desk(url, loop)) as desk:
+        ended = [desk.lend(f"{number}") for number in range(5)]
+        for holding in ended:
+            getattr(desk.bench, "_end")(Concluded(holding, DONE, answer=Settled.SETTLED))  # noqa: B009  as a run does
+
+        _turn(desk.pump, times=3)
+
+        assert counted == [5]
+        assert [desk.hand.get(one.fence) for one in ended] == [None] * 5
 
 
 def _turn(pump: Pump, *, times: int) -> None:

@@ -16,6 +16,7 @@ from duly.stores.contract import Settlement
 from duly.stores.drive import Operation
 from duly.worker.doubts import sort_out
 from duly.worker.endings import Concluded
+from duly.worker.hand import Hand
 from duly.worker.tally import Tally
 from duly.worker.tidings import Tidings
 
@@ -34,7 +35,7 @@ def tally(app: Duly) -> Tally:
 
 @pytest.fixture
 def tidings(app: Duly, tally: Tally) -> Tidings:
-    return Tidings(app, tally, lambda act: act())
+    return Tidings(app, Hand(), tally, lambda act: act())
 
 
 def test_a_look_at_the_store_that_settles_nothing_has_nothing_written_down(

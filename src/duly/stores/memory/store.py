@@ -119,6 +119,9 @@ class MemoryStore:
             "turn", lambda: Turned(settle(self.world, ask.worker, settlements), claim(self.world, ask))
         )
 
+    def foresee(self, settlements: Sequence[Settlement]) -> None:
+        """Nothing is packed here."""
+
     def disown(self, worker: str, held: Sequence[Fence]) -> Operation[int]:
         return self._operation("disown", lambda: disown(self.world, worker, held))
 

@@ -140,7 +140,7 @@ class Driver:
 
     def run(self, operation: Operation[T]) -> T:
         """Perform in one transaction."""
-        return shielded(lambda: self._perform(operation))  # a body may be struck in here
+        return shielded(self._perform, operation)  # a body may be struck in here
 
     def _perform(self, operation: Operation[T]) -> T:
         load = operation.load if isinstance(operation, Errand) else None

@@ -68,7 +68,7 @@ def preparing(pgconn: Any, statement: Numbered) -> Generator[Any, Any, None]:
 
 
 def saying(
-    pgconn: Any, reader: Any, parts: Sequence[Part], meanwhile: Callable[[], None] | None = None
+    pgconn: Any, reader: Any, parts: Sequence[Part], meanwhile: Callable[[], object] | None = None
 ) -> Conversation:
     """Send all of them at once; the rows of each, or the error of the one that failed."""
     if len(parts) == 1:
@@ -97,7 +97,7 @@ def _saying_one(
     reader: Any,
     statement: Numbered,
     values: Values | Callable[[], Values],
-    meanwhile: Callable[[], None] | None,
+    meanwhile: Callable[[], object] | None,
 ) -> Conversation:
     """One alone brings its own Sync, and the driver awaits its answers in C: a third less for us to do.
 

@@ -23,7 +23,7 @@ class Outcome(NamedTuple):
     is_committing: bool = False
 
 
-def say(wire: Wire, parts: Sequence[Part], meanwhile: Callable[[], None] | None = None) -> Outcome:
+def say(wire: Wire, parts: Sequence[Part], meanwhile: Callable[[], object] | None = None) -> Outcome:
     """Send one message, which commits by itself; what the server had against it has undone it."""
     try:
         return Outcome(wire.say(parts, meanwhile))

@@ -10,6 +10,7 @@ import select
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -30,6 +31,8 @@ OK: Final = int(ConnStatus.OK)
 IDLE: Final = int(TransactionStatus.IDLE)
 TICK: Final = 0.1
 """Seconds until whoever waits looks up: only then can it be interrupted by another thread."""
+MOMENT: Final = 1
+"""Milliseconds between two things that a caller does while the server is at work."""
 TOO_LATE: Final = "the server did not answer in time"
 PREPARE_AFTER: Final = 3
 ENCODING: Final = "UTF8"
@@ -177,8 +180,10 @@ class Wire(Acquaintance, psycopg.Connection[Row]):
                 self.wait(preparing(self.pgconn, statement))
             self.known |= {statement.name}
 
-    def say(self, parts: Sequence[Part], meanwhile: Callable[[], None] | None = None) -> list[list[Row]]:
+    def say(self, parts: Sequence[Part], meanwhile: Callable[[], object] | None = None) -> list[list[Row]]:
         """Send one message, and answer the rows of each of its statements."""
+        if meanwhile is not None:
+            meanwhile = partial(self._use_time, meanwhile)
         if not self.knows(parts):
             self.learn(statement for statement, _ in parts)
         with self.lock:
@@ -191,11 +196,16 @@ class Wire(Acquaintance, psycopg.Connection[Row]):
                 if self._is_torn:
                     self.close()
 
+    def _use_time(self, act: Callable[[], object]) -> None:
+        """Until the answer comes, or there is nothing more to do."""
+        while act() and (look := self.look) is not None and not look.poll(MOMENT):
+            pass
+
     def _said(
         self,
         statement: Numbered,
         values: Values | Callable[[], Values],
-        meanwhile: Callable[[], None] | None,
+        meanwhile: Callable[[], object] | None,
     ) -> list[Row]:
         """One statement alone, past the driver's way to wait: that takes 10 to 20 µs of each message."""
         pgconn = self.pgconn

@@ -150,7 +150,7 @@ class Driver:
 
     def run(self, operation: Operation[T]) -> T:
         """Perform; each statement of the operation is one script, and atomic."""
-        return shielded(lambda: self._talk(operation))  # a body may be struck in here
+        return shielded(self._talk, operation)  # a body may be struck in here
 
     def _talk(self, operation: Operation[T]) -> T:
         self._ready()
@@ -201,7 +201,7 @@ class Driver:
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 
-    def _call(self, statement: Statement, meanwhile: Callable[[], None] | None = None) -> Any:
+    def _call(self, statement: Statement, meanwhile: Callable[[], object] | None = None) -> Any:
         wanted = script(statement.text)
         given = statement.parameters
         if not isinstance(given, (Spoken, bytes)):

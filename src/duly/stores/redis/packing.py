@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from duly.bundle import Bundle
 from duly.errors import BadRequest
-from duly.job import Claim, Delivery, Fence, HistoryLine, Job, Request, State, Wish
+from duly.job import Claim, Delivery, Fence, HistoryLine, Job, Request, State, Wish, as_claim
 from duly.lifecycle import (
     EVENTS,
     Again,
@@ -301,12 +301,13 @@ def _alike(shared: Sequence[Any], each: Sequence[Any], nonce: str) -> list[Claim
     """Spelled out and in one go, since every job comes this way."""
     task, queue, key, attempt, crashes, deferrals, cycle, is_suspect, tick_at, failed_at, epoch = shared
     tick, first_failure = instant_or_none(tick_at), instant_or_none(failed_at)
+    instants = {due: instant(due) for due in set(each[2::5])}  # what was put together is due together
     own = iter(each)
     return [
-        Claim._make(
+        as_claim(
             (
                 job_id, epoch, nonce, task, queue, key, generation, arguments, attempt, crashes, deferrals,
-                cycle, is_suspect, instant(due), tick, first_failure, context,
+                cycle, is_suspect, instants[due], tick, first_failure, context,
             )
         )
         for job_id, generation, due, arguments, context in zip(own, own, own, own, own, strict=True)

@@ -62,7 +62,7 @@ class Wires:
         self._unmade = threading.Semaphore(most)
         self._idle: SimpleQueue[Wire] = SimpleQueue()
 
-    def ask(self, *words: Spoken | str | bytes | int, meanwhile: Callable[[], None] | None = None) -> Any:
+    def ask(self, *words: Spoken | str | bytes | int, meanwhile: Callable[[], object] | None = None) -> Any:
         """One command and its answer."""
         command = command_of(words)
         wire = self._take()
@@ -103,7 +103,7 @@ class Wire:
         """Where we read from it ourselves."""
         self._look: Any = None
 
-    def ask(self, command: bytes, meanwhile: Callable[[], None] | None = None) -> Any:
+    def ask(self, command: bytes, meanwhile: Callable[[], object] | None = None) -> Any:
         """Send, and wait for the answer; an error that the server answers is raised."""
         if self._socket is None or self._made._sock is not self._socket or self._is_cut():
             self.cut()
@@ -137,7 +137,7 @@ class Wire:
             told = self._made._parser.parse_error
             self._reader = READER(protocolError=exceptions.InvalidResponse, replyError=told)
 
-    def _talk(self, command: bytes, meanwhile: Callable[[], None] | None) -> Any:
+    def _talk(self, command: bytes, meanwhile: Callable[[], object] | None) -> Any:
         try:
             self._socket.sendall(command)
             if meanwhile is not None:

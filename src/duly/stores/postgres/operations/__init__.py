@@ -48,6 +48,7 @@ from duly.stores.postgres.operations.diary import diary, jot
 from duly.stores.postgres.operations.failures import failures
 from duly.stores.postgres.operations.find import census, explain, find
 from duly.stores.postgres.operations.finish import fence_of
+from duly.stores.postgres.operations.foreseen import Foreseen
 from duly.stores.postgres.operations.intake import absorb, offer
 from duly.stores.postgres.operations.lanes import Book
 from duly.stores.postgres.operations.loads import Loads
@@ -60,6 +61,7 @@ from duly.stores.postgres.operations.select import counted
 from duly.stores.postgres.operations.settle import settle, settle_swiftly
 from duly.stores.postgres.operations.sight import Sight
 from duly.stores.postgres.operations.swift import Message, Outlook
+from duly.stores.postgres.operations.together import bare, bare_fences
 from duly.stores.postgres.operations.turn import Turning
 from duly.stores.postgres.operations.world import World
 from duly.stores.reports import Entry, FailureGroup, Found, Search
@@ -76,7 +78,7 @@ class Mood:
     """Somebody holds a row for long: now nothing is waited for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Errand(Operation[T]):
     """An operation, and what its driver must know about it."""
 
@@ -103,6 +105,7 @@ class Operations:
         self._sight = Sight()
         self._loads = Loads()
         self._haste = Haste(first=2, longest=64)
+        self._foreseen = Foreseen(bare)
         self._disowned: dict[str, int] = {}
         """How often each worker disowned claims here."""
 
@@ -112,6 +115,7 @@ class Operations:
         self._forms.forget()
         self._sight.forget()
         self._loads.forget()
+        self._foreseen.forget()
 
     # jobs
 
@@ -175,6 +179,9 @@ class Operations:
 
         return self._placing("settle", act)
 
+    def foresee(self, settlements: Sequence[Settlement]) -> None:
+        self._foreseen.foresee(settlements)
+
     def turn(self, settlements: Sequence[Settlement], ask: Ask) -> Operation[Turned]:
         def act(world: World) -> Steps[Turned]:
             if not hears(world.moment.notice):
@@ -184,8 +191,11 @@ class Operations:
             claimed = yield from self._lend(world, ask, answers.settled)
             return Turned(answers.in_order(), claimed)
 
+        def message() -> Message[Turned] | None:
+            return turning.turn(len(settlements), bare_fences(self._foreseen.take(settlements)))
+
         turning = self._turning(ask, self.claim(ask))
-        return replace(self._placing("turn", act), message=lambda: turning.turn(settlements))
+        return replace(self._placing("turn", act), message=message)
 
     def _lend(self, world: World, ask: Ask, settled: Sequence[int] = ()) -> Steps[Claimed]:
         return claim(world, self._sight, self._loads, self._reach(world, ask), settled)

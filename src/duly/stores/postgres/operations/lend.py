@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from duly.job import Claim
+from duly.job import Claim, as_claim
 from duly.stores.contract import Ask
 from duly.stores.drive import Row, Statement, Steps
 from duly.stores.postgres.operations import serials
@@ -263,7 +263,7 @@ def made_claims(lent: Sequence[Row], seed: int, book: Book) -> list[Claim]:
         all_restored(contexts),
         strict=True,
     )
-    return list(map(Claim._make, columns))
+    return list(map(as_claim, columns))
 
 
 def _nonces(generations: Sequence[int], serials: Sequence[str | None], seed: int) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Final, NamedTuple
 
-from duly.job import Claim
+from duly.job import Claim, as_claim
 from duly.stores.drive import Row
 from duly.stores.lent import Unread
 from duly.stores.postgres.operations.arrays import restored
@@ -92,7 +92,7 @@ def _lent_first(row: Row, seed: int, book: Book) -> Lot:
             _parted(row[CONTEXT]),
             strict=False,  # what is repeated has no end
         )
-        return list(map(Claim._make, columns))
+        return list(map(as_claim, columns))
 
     return Lot(lanes, moments, generations, Unread(len(generations), claims))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from duly.lifecycle import (
@@ -80,27 +81,48 @@ def sheaves(
     return [make(world, items) for make, items in made if items]
 
 
-def bare_fences(settlements: Sequence[Settlement]) -> dict[str, str] | None:
-    """The loans of a batch that is done with nothing to keep, as arrays; None if there is any other in it.
+class Bare(NamedTuple):
+    """Loans that are done with nothing to keep, column by column, as they are written."""
+
+    generations: list[str]
+    epochs: list[int]
+    seeds: list[str]
+    started: list[str]
+
+
+def bare(settlements: Sequence[Settlement], _: int) -> Bare | None:
+    """The loans of a batch; None if one has something to keep.
 
     In one sweep, and without reading numbers only to write them again: it is done for every job.
     """
-    if not settlements:
-        return dict.fromkeys(("generations", "epochs", "seeds", "started"), "{}")
-    fences, verdicts, started, then, *_ = zip(*settlements, strict=True)
-    _, epochs, nonces = zip(*fences, strict=True)
+    fences, verdicts, started, then, *_others = zip(*settlements, strict=True)
+    _ids, epochs, nonces = zip(*fences, strict=True)
     commons, generations = parted(nonces)
     seeds = {common: str(seed_of(common)) for common in set(commons)}
     if any(then) or not all(map(_keeps_nothing, _distinct(verdicts))) or str(None) in seeds.values():
         return None
-    if len(set(generations)) < len(generations) or not "".join(generations).isdecimal():
-        return None
     moments = {moment: _written(moment) for moment in set(started)}  # bodies start in bursts
+    return Bare(
+        generations,
+        list(epochs),
+        [seeds[common] for common in commons],
+        list(map(moments.__getitem__, started)),
+    )
+
+
+def bare_fences(parts: Sequence[Bare | None]) -> dict[str, str] | None:
+    """All of them as arrays; None if there is any other among them, or one of them twice."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    generations = [*chain.from_iterable([part.generations for part in known])]
+    if len(set(generations)) < len(generations) or not "".join(generations or "0").isdecimal():
+        return None
     return {
-        "generations": "{" + ",".join(generations) + "}",
-        "epochs": _once(epochs),
-        "seeds": _once([seeds[common] for common in commons]),
-        "started": "{" + ",".join(map(moments.__getitem__, started)) + "}",
+        "generations": _array(generations),
+        "epochs": _once([*chain.from_iterable([part.epochs for part in known])]),
+        "seeds": _once([*chain.from_iterable([part.seeds for part in known])]),
+        "started": _array([*chain.from_iterable([part.started for part in known])]),
     }
 
 
@@ -115,8 +137,11 @@ def _distinct(verdicts: Sequence[Verdict]) -> Iterable[Verdict]:
 
 def _once(values: Sequence[int] | Sequence[str]) -> str:
     """An array of numbers; what all of them are is said once."""
-    said = values[:1] if len(set(values)) == 1 else values
-    return "{" + ",".join(map(str, said)) + "}"
+    return _array(map(str, values[:1] if len(set(values)) == 1 else values))
+
+
+def _array(words: Iterable[str]) -> str:
+    return "{" + ",".join(words) + "}"
 
 
 def _is_bare(settlement: Settlement) -> bool:

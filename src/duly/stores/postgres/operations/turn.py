@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from duly.lifecycle import Settled
-from duly.stores.contract import Ask, Claimed, Settlement, Turned
+from duly.stores.contract import Ask, Claimed, Turned
 from duly.stores.drive import Operation, Row, Statement
 from duly.stores.postgres.operations.arrays import integers
 from duly.stores.postgres.operations.fences import new_seed
@@ -22,7 +22,6 @@ from duly.stores.postgres.operations.lot import FOUND, NOW, PROSPECTS, Lot
 from duly.stores.postgres.operations.sight import Point, Sight
 from duly.stores.postgres.operations.swift import Message, Outlook, Rest, Whole
 from duly.stores.postgres.operations.texts import statements
-from duly.stores.postgres.operations.together import bare_fences
 from duly.stores.tables.haste import Haste
 from duly.stores.tables.instants import instant, instant_or_none
 from duly.stores.tables.room import SOON, is_limited
@@ -75,13 +74,12 @@ class Turning:
 
         return Message((self._lending(plan, "{}"),), read)
 
-    def turn(self, settlements: Sequence[Settlement]) -> Message[Turned] | None:
-        """End and lend."""
-        fences = bare_fences(settlements)
+    def turn(self, amount: int, fences: dict[str, str] | None) -> Message[Turned] | None:
+        """End so many, if they are such as can be, and lend."""
         plan = None if fences is None else self._plan()
         if fences is None or plan is None:
             return None
-        answers = [Settled.SETTLED] * len(settlements)
+        answers = [Settled.SETTLED] * amount
 
         def read(told: Sequence[list[Row]]) -> Whole[Turned] | Rest[Turned]:
             claimed = self._lent(plan, told[-1])
@@ -89,7 +87,7 @@ class Turning:
                 return Rest(self._claiming, partial(Turned, answers))
             return Whole(Turned(answers, claimed))
 
-        ends = (Statement(END, fences | self._outlook.given()),) if settlements else ()
+        ends = (Statement(END, fences | self._outlook.given()),) if amount else ()
         return Message((*ends, self._lending(plan, fences["generations"])), read)
 
     def _plan(self) -> Plan | None:
