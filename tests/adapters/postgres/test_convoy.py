@@ -148,9 +148,7 @@ def test_whoever_finds_two_messages_under_way_goes_with_the_next(monkeypatch: py
     road.may_arrive.set()
     callers = [Caller(road, name, PATTERN) for name in ends]
     is_full.wait(60)
-    for number, name in enumerate("abc", 1):
-        callers.append(Caller(road, name, PATTERN))
-        assert eventually(partial(has_waiting, road, number))
+    callers += waiters(road, "abc")
 
     ends["first"].set()
     for caller in callers[2:]:
@@ -161,6 +159,72 @@ def test_whoever_finds_two_messages_under_way_goes_with_the_next(monkeypatch: py
 
     assert [caller.answer for caller in callers] == ["first", "second", "a", "b", "c"]
     assert road.sent[2:] == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("ready", "under_way", "crowd", "may"),
+    [
+        (1, 0, 1, True),  # nobody is in the way
+        (1, 0, 40, True),
+        (1, 1, 2, True),  # one of two, while the other's message is under way
+        (1, 1, 3, False),
+        (2, 1, 3, True),
+        (2, 1, 5, False),
+        (3, 1, 5, True),
+        (4, 1, 16, True),  # not half of them, and enough
+        (3, 1, 16, False),
+        (16, 1, 17, False),  # a large crowd gets more done one message at a time
+        (8, 2, 8, False),
+    ],
+)
+def test_half_of_a_small_crowd_sets_out_while_the_other_half_is_away(
+    monkeypatch: pytest.MonkeyPatch, ready: int, under_way: int, crowd: float, *, may: bool
+) -> None:
+    monkeypatch.setattr(convoy, "ABREAST", 2)
+
+    assert convoy.may_set_out(ready, under_way, crowd) is may
+
+
+def test_a_share_sets_out_beside_a_message_as_soon_as_it_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight are about; while one of them is away, of those that come next three are enough."""
+    monkeypatch.setattr(convoy, "ABREAST", 2)
+    monkeypatch.setattr(convoy, "SHARE", 3)
+    ends = {name: threading.Event() for name in ("first", "second")}
+
+    def check(ids: Sequence[str]) -> None:
+        if ids[0] in ends:
+            assert ends[ids[0]].wait(60)
+
+    road = Road(check)
+    road.may_arrive.set()
+    callers = [Caller(road, "first", PATTERN)]
+    assert road.has_set_out.wait(60)
+    callers.append(Caller(road, "second", PATTERN))
+    assert eventually(lambda: len(road.sent) == 2)
+    callers += waiters(road, "abcdef")
+    ends["second"].set()
+    for caller in callers[1:]:
+        caller.join(60)
+    late = waiters(road, "gh")
+    sent = [*road.sent]
+    late.append(Caller(road, "i", PATTERN))
+    for caller in late:
+        caller.join(60)
+
+    assert sent == [["first"], ["second"], [*"abcdef"]]
+    assert [sorted(ids) for ids in road.sent[3:]] == [[*"ghi"]]
+    assert callers[0].is_alive()
+    ends["first"].set()
+    callers[0].join(60)
+
+
+def waiters(road: Road, names: str) -> list[Caller]:
+    """They come one after the other, and each has to wait."""
+    callers = list[Caller]()
+    for number, name in enumerate(names, 1):
+        callers.append(Caller(road, name, PATTERN))
+        assert eventually(partial(has_waiting, road, number))
+    return callers
 
 
 def test_requests_of_another_kind_go_by_themselves() -> None:
