@@ -302,9 +302,8 @@ def test_whoever_has_waited_too_long_or_finds_room_goes_by_itself(
     assert road.sent == [["first"], ["a"]]
 
 
-def test_whoever_has_waited_too_long_frees_those_that_come_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    road = Road()
-    road.may_arrive.set()
+def strike_down(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt that comes when a message has arrived, and before it is said that it has."""
 
     def struck(_: convoy.Lead) -> None:
         raise KeyboardInterrupt
@@ -312,7 +311,13 @@ def test_whoever_has_waited_too_long_frees_those_that_come_after_it(monkeypatch:
     with monkeypatch.context() as patching:
         patching.setattr(road.convoy, "_hand_on", struck)
         with pytest.raises(KeyboardInterrupt):
-            road.carry("first", PATTERN)
+            road.carry("struck", PATTERN)
+
+
+def test_whoever_has_waited_too_long_frees_those_that_come_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    road = Road()
+    road.may_arrive.set()
+    strike_down(road, monkeypatch)
     monkeypatch.setattr(convoy, "PATIENCE", 0.0)
     second = Caller(road, "second", PATTERN)
     second.join(60)
@@ -330,15 +335,8 @@ def test_messages_that_were_struck_down_are_not_waited_for_again(monkeypatch: py
     monkeypatch.setattr(convoy, "PATIENCE", 0.01)
     road = Road()
     road.may_arrive.set()
-
-    def struck(_: convoy.Lead) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patching:
-        patching.setattr(road.convoy, "_hand_on", struck)
-        for number in range(4):
-            with pytest.raises(KeyboardInterrupt):
-                road.carry(f"struck {number}", PATTERN)
+    for _ in range(4):
+        strike_down(road, monkeypatch)
     callers = list[Caller]()
     for name in ("waits", "does not"):
         callers.append(Caller(road, name, PATTERN))
