@@ -361,6 +361,26 @@ def test_a_request_made_while_its_own_thread_waits_for_an_answer_waits_for_nobod
     assert [placed.id for placed in within] == ["signal"]
 
 
+def test_a_request_made_while_its_own_thread_hands_on_the_lead_disturbs_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It took the only one who waited out of the line: an IndexError for a request that was stored."""
+    road, decide, within = Road(), convoy.may_set_out, list[Placed]()
+
+    def strike(ready: int, under_way: int, crowd: float) -> bool:  # as a signal does
+        if road.may_arrive.is_set() and not within:
+            within.extend(road.carry("signal", PATTERN))
+        return decide(ready, under_way, crowd)
+
+    monkeypatch.setattr(convoy, "may_set_out", strike)
+
+    answers = crowd(road, ("a", PATTERN))
+
+    assert answers == ["first", "a"]
+    assert [placed.id for placed in within] == ["signal"]
+    assert road.sent == [["first"], ["signal"], ["a"]]
+
+
 def test_threads_that_enqueue_at_once_share_a_message(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

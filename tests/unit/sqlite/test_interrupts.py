@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -159,6 +159,59 @@ def test_an_interrupt_at_any_step_of_a_shared_write_leaves_nobody_waiting(
     with ThreadPoolExecutor(8) as threads:
         assert steps(strike) >= 40
     assert stored <= set(seen_from_outside(path))
+
+
+def test_an_interrupt_at_any_step_of_closing_leaves_the_file_to_others(driver: Driver, path: str) -> None:
+    def strike(number: int) -> Striker:
+        driver.run(add(f"before {number}"))
+        with struck(number) as striker, suppress(KeyboardInterrupt):
+            driver.close()
+        assert is_free(path), f"after step {number} the file is locked"
+        return striker
+
+    assert steps(strike) >= 10
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupt_at_any_step_around_a_fork_keeps_nobody_from_writing(
+    driver: Driver, *, after: bool
+) -> None:
+    """What goes on afterwards is registered twice, so that one interrupt is not enough."""
+
+    def strike(number: int) -> Striker:
+        driver.run(add(f"before {number}"))
+        if after:
+            driver.before_fork()
+        with struck(number) as striker, suppress(KeyboardInterrupt):
+            (driver.after_fork_in_parent if after else driver.before_fork)()
+        driver.after_fork_in_parent()
+        threads.submit(driver.run, add(f"after {number}")).result(60)
+        threads.submit(driver.open).result(60)
+        return striker
+
+    with ThreadPoolExecutor(1) as threads:
+        assert steps(strike) >= 3
+
+
+def test_a_pen_that_was_struck_while_it_was_put_down_writes_again(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.run(add("before"))
+    pen: Any = getattr(driver, "_desk")._pen  # noqa: B009  nobody else asks
+
+    class Slow:
+        """The second handle, whose closing writes back the log."""
+
+        def close(self) -> None:
+            raise KeyboardInterrupt
+
+    pen._second.close()
+    pen._second = Slow()
+    with pytest.raises(KeyboardInterrupt):
+        driver.before_fork()
+    driver.after_fork_in_parent()
+
+    assert driver.run(add("after")) == 2
 
 
 def test_whoever_is_put_back_is_not_forgotten(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

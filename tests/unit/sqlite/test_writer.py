@@ -22,6 +22,7 @@ from duly.stores.sqlite.driver import Driver
 from duly.stores.sqlite.filelock import FileLock
 from duly.stores.sqlite.journal import Checkpointer
 from duly.stores.sqlite.tickets import ThreadTicket
+from duly.stores.sqlite.writer import Writer
 
 SHORT = timedelta(milliseconds=300)
 
@@ -566,6 +567,64 @@ def test_a_write_that_waits_while_the_store_closes_is_still_done(
 
     assert waiting.result() == 2
     assert seen_from_outside(path) == ["leader", "waiting"]
+
+
+def test_a_task_whose_write_has_not_begun_while_the_store_closes_is_still_served(
+    driver: Driver, path: str, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The background thread went home without it, and the task waited for its time to be over."""
+    driver.run(add("first"))
+    is_needed, is_called, is_closing = Writer._is_needed, threading.Event(), threading.Event()
+
+    def slowly(self: Writer) -> bool:
+        is_called.set()
+        assert is_closing.wait(60)
+        return is_needed(self)
+
+    monkeypatch.setattr(Writer, "_is_needed", slowly)
+    written = threads.submit(arun, driver, add("task"))
+    assert is_called.wait(60)
+    writer = desk_of(driver).writer
+    closing_it = threads.submit(driver.close)
+    until(lambda: writer._is_closed)
+    is_closing.set()
+
+    assert written.result(60) == 2
+    closing_it.result(60)
+    assert seen_from_outside(path) == ["first", "task"]
+
+
+def desk_of(driver: Driver) -> Any:
+    return getattr(driver, "_desk")  # noqa: B009  nobody else asks
+
+
+def test_where_no_thread_can_be_had_for_a_moment_everybody_is_served_all_the_same(
+    crowd: Crowd, driver: Driver, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lead stayed with whoever had it before a task, and was told of an error for what was stored."""
+    start, refused = threading.Thread.start, list[str]()
+
+    def refuse_once(self: threading.Thread) -> None:
+        if self.name == "duly-sqlite-writer" and not refused:
+            refused.append(self.name)
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_once)
+    monkeypatch.setattr(batch, "LIMIT", 1)  # so that the task is the next to lead
+    task = threads.submit(arun, driver, add("task"))
+    until(lambda: driver.queued == 1)
+    thread = crowd.join(add("thread"))
+
+    crowd.let_go()
+
+    assert (task.result(60), thread.result(60)) == (2, 3)
+    assert refused
+    assert driver.run(texts()) == ["leader", "task", "thread"]
+
+
+def arun(driver: Driver, operation: Operation[int]) -> int:
+    return asyncio.run(driver.arun(operation))
 
 
 # --- what a caller does meanwhile ---------------------------------------------------------------

@@ -104,6 +104,7 @@ class Convoy:
     def __init__(self, perform: Callable[[Operation[Any]], Any]) -> None:
         self._perform = perform
         self._lock = threading.RLock()  # a signal may strike in here, and its answer be another request
+        self._is_inside: Callable[[], bool] = getattr(self._lock, "_is_owned")  # noqa: B009  as Condition asks
         self._leads: list[Lead] = []
         """Messages under way. One that was struck down before it could say that it has ended counts no longer
         than `PATIENCE`."""
@@ -113,6 +114,9 @@ class Convoy:
 
     def carry(self, operation: Operation[list[Placed]], load: Load) -> list[Placed]:
         """Perform the operation, or have it performed together with others."""
+        if self._is_inside():  # a signal's: it must neither wait here nor find what is half done
+            asked: list[Placed] = self._perform(operation)
+            return asked
         lead = Lead()
         try:
             if self._may_set_out(lead):

@@ -76,8 +76,11 @@ class Desk:
         if self._threads is not None:
             self._threads.shutdown(wait=False)
         self._readers.close()
-        if self.writer.close():
-            self._lock.close()
+        try:
+            self.writer.close()
+        finally:
+            if self.writer.has_ended:
+                self._lock.close()
 
     def rest(self) -> None:
         """Before a fork: close the handles and let nobody open others. Waits for what is in progress."""
@@ -89,7 +92,7 @@ class Desk:
         self.has_rested = False
         if self._is_pen_resting:
             self._is_pen_resting = False
-            self._pen.resume()
+            self._pen.in_hand.release()  # itself: an interrupt would find a place in any function of ours
         self._readers.resume()
 
     def abandon(self) -> None:

@@ -145,10 +145,11 @@ class Driver:
             self._desk.rest()
 
     def after_fork_in_parent(self) -> None:
-        """Go on; handles open again at need."""
+        """Go on; handles open again at need. To be told twice does no harm."""
         if self._desk is not None and self._desk.pid == os.getpid():
             self._desk.resume()
         if self._is_forking:
+            self._is_forking = False
             self._opening.release()
 
     def after_fork_in_child(self) -> None:
@@ -308,3 +309,5 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
     )
+    # A signal that comes while the process forks raises in the first of these; then nobody could write.
+    os.register_at_fork(after_in_parent=_after_fork_in_parent)

@@ -51,14 +51,15 @@ class Pen:
             self._close()
 
     def rest(self, patience: timedelta) -> bool:
-        """Have no handle open until `resume`; false if a batch would not end in time."""
+        """Have no handle open, and keep it in hand; false if a batch would not end in time."""
         if not self.in_hand.acquire(timeout=patience.total_seconds()):
             return False
-        self._close()
+        try:
+            self._close()
+        except BaseException:  # a signal's: nobody would know that it is in hand
+            self.in_hand.release()
+            raise
         return True
-
-    def resume(self) -> None:
-        self.in_hand.release()
 
     def abandon(self) -> None:
         """In a forked child that inherited the handles after all."""
@@ -74,7 +75,10 @@ class Pen:
         return self._connection
 
     def _close(self) -> None:
-        for connection in (self._connection, self._second):
+        connections = (self._connection, self._second)
+        self._connection = self._second = self._checkpointer = (
+            None  # first: an interrupt may leave one closed
+        )
+        for connection in connections:
             if connection is not None:
                 connection.close()
-        self._connection = self._second = self._checkpointer = None

@@ -10,6 +10,7 @@ the callers wait for their tickets and may give up.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import threading
 import time
@@ -29,6 +30,8 @@ from duly.stores.sqlite.pen import Pen
 from duly.stores.sqlite.tickets import TaskTicket, ThreadTicket, Ticket, answer_all
 
 T = TypeVar("T")
+
+log = logging.getLogger("duly.sqlite")
 
 IDLE: Final = 10.0
 """Seconds after which the background thread goes away; the next need starts another."""
@@ -66,6 +69,8 @@ class Writer:
         up; so what an interrupt keeps from being done is done by whoever tidies up after it."""
         self._is_closed = False
         self._thread: threading.Thread | None = None
+        self._has_warned = False
+        """That the background thread cannot be started."""
         self._is_summoned = False
         self._summons = threading.Lock()
         self._summons.acquire()
@@ -84,8 +89,7 @@ class Writer:
             while not self._is_answered(ticket, until):
                 self._lead_here(ticket, until)
         except BaseException:
-            self._withdraw(ticket)
-            self._give_back(ticket)
+            self._leave(ticket)
             raise
         outcome: T = self._outcome(ticket)
         return outcome
@@ -99,26 +103,37 @@ class Writer:
                 self._leave_to_background(ticket)
             while not (ticket.answered.done() or ticket.is_settled):
                 await asyncio.wait({ticket.answered}, timeout=self._pause(ticket, until))
+                if self._takes_over(ticket):
+                    self._leave_to_background(ticket)
         except BaseException:
-            self._withdraw(ticket)
-            self._give_back(ticket)
+            self._leave(ticket)
             raise
         outcome: T = self._outcome(ticket)
         return outcome
 
-    def close(self) -> bool:
-        """Take no more, let what is queued end; false if it would not end in time."""
+    def _leave(self, ticket: Ticket) -> None:
+        self._withdraw(ticket)
+        self._give_back(ticket)
+
+    def close(self) -> None:
+        """Take no more, and let what is queued end, unless it would not in time."""
         with self._mutex:
             self._is_closed = True
         may_wait = deadline(self._patience)
         while self._leader not in (None, GONE) and may_wait():
             time.sleep(0.001)
-        has_ended = self._retire()
-        if has_ended and self._lock.try_acquire():
-            self._pen.write_back()
-            self._lock.release()
-        self._pen.close()
-        return has_ended
+        self._retire()
+        try:
+            if self.has_ended and self._lock.try_acquire():
+                self._pen.write_back()
+                self._lock.release()
+        finally:
+            self._pen.close()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody writes any more, nor will."""
+        return self._leader is GONE
 
     @property
     def queued(self) -> int:
@@ -286,9 +301,19 @@ class Writer:
         while not ticket.gate.acquire(timeout=self._pause(ticket, until)):
             if ticket.is_settled:  # whoever was to open the gate has been struck down
                 break
+            if self._takes_over(ticket):
+                return False
         if ticket.behind is not None:
             ticket.behind.answer()
         return ticket.is_settled
+
+    def _takes_over(self, ticket: Ticket) -> bool:
+        """Whether nobody leads, as happens where no thread could be had for the background: then it does."""
+        with self._mutex:
+            if self._leader is not None or ticket not in self._queue:
+                return False
+            self._leader = ticket
+            return True
 
     def _pause(self, ticket: Ticket, until: float) -> float:
         """How long to wait before looking up; raises where the time is over and nothing has begun."""
@@ -325,14 +350,25 @@ class Writer:
 
     def _call_background(self) -> None:
         """Let the background thread lead; under the mutex."""
-        if self._thread is None:
-            thread = threading.Thread(
-                target=self._write_in_background, name="duly-sqlite-writer", daemon=True
-            )
-            thread.start()
-            self._thread = thread
+        if self._thread is None and not self._have_thread():
+            self._leader = None  # whoever looks up takes over
+            return
         self._leader, self._is_summoned = BACKGROUND, True
         self._summons.release()
+
+    def _have_thread(self) -> bool:
+        """Start it. That a system has no more threads for a moment is no fault of whoever leads now."""
+        thread = threading.Thread(target=self._write_in_background, name="duly-sqlite-writer", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._has_warned:
+                log.warning("no thread could be started to write to %s; it is tried again", self._path)
+            self._has_warned = True
+            return False
+        self._has_warned = False
+        self._thread = thread
+        return True
 
     def _write_in_background(self) -> None:
         while self._is_needed():
@@ -359,13 +395,11 @@ class Writer:
                     return False
         with self._mutex:
             self._is_summoned = False
-            return not self._is_closed
+            return self._leader is not GONE  # what was queued before the writer was closed still ends
 
-    def _retire(self) -> bool:
+    def _retire(self) -> None:
         """Send the background thread home, unless it is still waiting for another process."""
         with self._mutex:
-            if self._leader is not None:
-                return False
-            self._leader = GONE
-        self._summons.release()
-        return True
+            if self._leader is None:
+                self._leader = GONE
+                self._summons.release()
