@@ -4,7 +4,7 @@ A commit waits for the disk, and eight threads that commit one by one wait eight
 the server, and the interpreter that they share, more than a request does. So whoever finds a message under
 way waits for its end, and the first of those who waited takes the others along, in one write of many
 requests like any other. While half of a small crowd is at the server the other half makes ready, and sets
-out once it is complete. Eight threads get more than three times as much done as one. Who is alone waits for
+out once it is complete. Eight threads get about three times as much done as one. Who is alone waits for
 nobody, and every call still returns when its own request is durable.
 
 What a request does wrong is told to its own caller: when a shared write fails, each goes by itself. That may
