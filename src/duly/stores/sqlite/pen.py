@@ -76,9 +76,7 @@ class Pen:
 
     def _close(self) -> None:
         connections = (self._connection, self._second)
-        self._connection = self._second = self._checkpointer = (
-            None  # first: an interrupt may leave one closed
-        )
-        for connection in connections:
+        self._connection = self._second = self._checkpointer = None
+        for connection in connections:  # which nobody finds any more, should an interrupt come
             if connection is not None:
                 connection.close()
